@@ -1,0 +1,5 @@
+"""`python -m glomo_tf` is `glomo`."""
+
+from glomo_tf.cli import main
+
+main()

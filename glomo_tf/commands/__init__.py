@@ -1,0 +1,1 @@
+"""The commands of the `glomo` command line, one a file; TensorFlow is imported inside them only."""

@@ -1,0 +1,70 @@
+"""A preset as commands need it: predictor and vocabulary, and sentences with their graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from glomo_tf.doctor import presets
+from glomo_tf.errors import UserError
+
+if TYPE_CHECKING:
+    from glomo_tf import GraphPredictor, TextUnits
+    from glomo_tf.viewer import Sentence
+
+
+def find(name: str | None) -> Path:
+    """The folder of a preset: shipped, given by its folder, or in the folder of a run.
+
+    None stands for the shipped preset if there is just one.
+
+    Raises:
+        UserError: There is no such preset.
+    """
+    names = presets()
+    if name is None and len(names) == 1:
+        name = names[0]
+    if name is None:
+        raise UserError(
+            f"Expected --preset with one of {', '.join(names) or 'your own (none is shipped)'}. "
+            "Received: nothing. Make one with `glomo pretrain SOURCE --out FOLDER`."
+        )
+    shipped = Path(__file__).parents[1] / "saved_models" / name
+    for folder in (Path(name), Path(name) / "preset", shipped):
+        if (folder / "preset.json").is_file():
+            return folder
+    raise UserError(
+        f"Expected a preset: a folder with preset.json, or one of {', '.join(names) or 'none'}. "
+        f"Received: {name}. Make one with `glomo pretrain SOURCE --out FOLDER`."
+    )
+
+
+def load(name: str | None) -> tuple[GraphPredictor, TextUnits]:
+    """The predictor of a preset and the text units that belong to it."""
+    folder = find(name)
+    from glomo_tf import GraphPredictor, TextUnits
+
+    return GraphPredictor.from_preset(folder), TextUnits.load(folder / "vocabulary.json")
+
+
+def sentences(name: str | None, texts: Sequence[str], limit: int) -> list[Sentence]:
+    """Texts with the graphs that a preset's predictor sees in them; texts are cut at `limit` units.
+
+    Raises:
+        UserError: A text has no words.
+    """
+    predictor, units = load(name)
+    from glomo_tf.viewer import Sentence
+
+    found = []
+    for text in texts:
+        # One by one: texts of other lengths in the batch would only add padding.
+        tokens = [token.decode() for token in units.tokens([text])[0].numpy()][:limit]
+        if not tokens:
+            raise UserError(f"Expected a text with words. Received: {text!r}.")
+        graph = np.asarray(predictor(units.units([text])[:, :limit]))[0]
+        found.append(Sentence(tokens, graph, direction=predictor.direction, title=text))
+    return found
