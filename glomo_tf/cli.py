@@ -82,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     # Before TensorFlow is imported: its start-up lines are of no use to the user of a command.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     try:
         code = app(args=words, prog_name="glomo", standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
@@ -90,9 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = EXIT_INTERRUPTED
     except Exception as error:
         # What is wrong with the words themselves; typer keeps its error classes to itself.
-        if not (words and hasattr(error, "format_message")):
-            if not words:  # The help has been shown.
-                raise SystemExit(0) from None
+        if not hasattr(error, "format_message"):
             raise
         print(f"error: {_usage(error.format_message(), words)}", file=sys.stderr)
         code = 2
