@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from glomo_tf.doctor import presets
 from glomo_tf.errors import UserError
 
 if TYPE_CHECKING:
@@ -24,30 +23,25 @@ def find(name: str | None) -> Path:
     Raises:
         UserError: There is no such preset.
     """
-    names = presets()
-    if name is None and len(names) == 1:
-        name = names[0]
-    if name is None:
+    from glomo_tf import presets
+
+    shipped = presets.names()
+    if name is None and len(shipped) != 1:
         raise UserError(
-            f"Expected --preset with one of {', '.join(names) or 'your own (none is shipped)'}. "
+            f"Expected --preset with one of {', '.join(shipped) or 'your own (none is shipped)'}. "
             "Received: nothing. Make one with `glomo pretrain SOURCE --out FOLDER`."
         )
-    shipped = Path(__file__).parents[1] / "saved_models" / name
-    for folder in (Path(name), Path(name) / "preset", shipped):
-        if (folder / "preset.json").is_file():
-            return folder
-    raise UserError(
-        f"Expected a preset: a folder with preset.json, or one of {', '.join(names) or 'none'}. "
-        f"Received: {name}. Make one with `glomo pretrain SOURCE --out FOLDER`."
-    )
+    name = name or shipped[0]
+    in_run = Path(name) / "preset"
+    return presets.folder_of(in_run if (in_run / presets.PREDICTOR).is_file() else name)
 
 
 def load(name: str | None) -> tuple[GraphPredictor, TextUnits]:
     """The predictor of a preset and the text units that belong to it."""
-    folder = find(name)
-    from glomo_tf import GraphPredictor, TextUnits
+    from glomo_tf import GraphPredictor, TextUnits, presets
 
-    return GraphPredictor.from_preset(folder), TextUnits.load(folder / "vocabulary.json")
+    folder = find(name)
+    return GraphPredictor.from_preset(folder), TextUnits.load(folder / presets.VOCABULARY)
 
 
 def sentences(name: str | None, texts: Sequence[str], limit: int) -> list[Sentence]:
