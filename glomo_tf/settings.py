@@ -141,7 +141,9 @@ def near_matches(name: str, names: Iterable[str]) -> str:
 
 def _kind(fields: dict[str, Any], name: str) -> Any:
     if name not in fields:
-        raise UserError(f"Expected a known setting. Received: {name}. {near_matches(name, fields)}")
+        raise UserError(
+            f"Expected a known setting. Received: {_shown(name)}. {near_matches(name, fields)}"
+        )
     return fields[name]
 
 
@@ -238,5 +240,6 @@ def _listed(value: Any) -> Any:
 
 
 def _shown(value: Any) -> str:
-    text = str(value)
+    """A value as an error shows it: on one line, not too long."""
+    text = " ".join(str(value).split())
     return text if len(text) <= 60 else text[:57] + "…"

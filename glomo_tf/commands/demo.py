@@ -15,6 +15,7 @@ from glomo_tf.commands.shared import (
     ShowSettings,
     Smoke,
     answering,
+    import_tensorflow,
 )
 
 EXAMPLES = """\
@@ -44,6 +45,7 @@ def demo(
     it, and draws a sentence as PNG and HTML.
     """
     with answering(json, debug) as answer:
+        import_tensorflow()
         from glomo_tf.commands import recipes
         from glomo_tf.recipes import demo as recipe
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from contextlib import suppress
 
-from glomo_tf.commands.shared import Debug, Json, answering
+from glomo_tf.commands.shared import Debug, Json, answering, import_tensorflow
 
 EXAMPLES = """\
 Examples:
@@ -26,6 +27,8 @@ def doctor(json: Json = False, debug: Debug = False) -> None:
     with answering(json, debug) as answer:
         from glomo_tf import doctor as checks
 
+        with suppress(Exception):  # If it fails, the checks say why.
+            import_tensorflow()
         found = checks.examine()
         good = all(check.ok is not False for check in found)
         answer.data = {"ok": good, "checks": [dataclasses.asdict(check) for check in found]}

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from glomo_tf.commands.shared import Debug, Json, Preset, answering, show_path
+from glomo_tf.commands.shared import Debug, Json, Preset, answering, import_tensorflow, show_path
 from glomo_tf.errors import UserError
 
 EXAMPLES = """\
@@ -56,6 +56,7 @@ def draw(
                 f"Expected new names for the pictures. Received: {there[0]}, which exists. "
                 "Choose another --out, or give --overwrite."
             )
+        import_tensorflow()
         from glomo_tf.commands import presets
 
         sentences = presets.sentences(preset, texts, MAX_UNITS)

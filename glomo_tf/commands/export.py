@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from glomo_tf.commands.shared import Debug, Json, Preset, answering, show_path
+from glomo_tf.commands.shared import Debug, Json, Preset, answering, import_tensorflow, show_path
 
 EXAMPLES = """\
 Examples:
@@ -36,6 +36,7 @@ def export(
     Nothing is overwritten: each export is a new version, and it appears whole or not at all.
     """
     with answering(json, debug) as answer:
+        import_tensorflow()
         from glomo_tf import export as exporting
         from glomo_tf.commands import presets
 

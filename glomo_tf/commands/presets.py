@@ -28,8 +28,8 @@ def find(name: str | None) -> Path:
     shipped = presets.names()
     if name is None and len(shipped) != 1:
         raise UserError(
-            f"Expected --preset with one of {', '.join(shipped) or 'your own (none is shipped)'}. "
-            "Received: nothing. Make one with `glomo pretrain SOURCE --out FOLDER`."
+            "Expected --preset with a folder that `glomo pretrain` made, or the name of a shipped "
+            f"preset ({', '.join(shipped) or 'none is shipped'}). Received: nothing."
         )
     name = name or shipped[0]
     in_run = Path(name) / "preset"

@@ -16,6 +16,7 @@ from glomo_tf.commands.shared import (
     ShowSettings,
     Smoke,
     answering,
+    import_tensorflow,
 )
 
 EXAMPLES = """\
@@ -56,6 +57,7 @@ def pretrain(
     the way (metrics.jsonl), and at the end a preset that `transfer`, `export` and `draw` take.
     """
     with answering(json, debug) as answer:
+        import_tensorflow()
         from glomo_tf.commands import recipes
         from glomo_tf.recipes import pretrain_text as recipe
 

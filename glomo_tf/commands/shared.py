@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import tempfile
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
@@ -117,6 +118,30 @@ def one_line(error: BaseException) -> str:
     text = re.sub(r"^Exception encountered when calling \S+\s+", "", text)
     text = re.split(r"\n\s*Arguments received by ", text)[0]
     return " ".join(text.split())
+
+
+def import_tensorflow() -> None:
+    """Import TensorFlow without the start-up lines that it prints whatever its log level is.
+
+    They come from C++, so the file descriptor is turned away for that time; what else was
+    written in it is shown afterwards.
+    """
+    if "tensorflow" in sys.modules:
+        return
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with tempfile.TemporaryFile("w+", errors="replace") as caught:
+        os.dup2(caught.fileno(), 2)
+        try:
+            import tensorflow  # noqa: F401
+        finally:
+            sys.stderr.flush()
+            os.dup2(kept, 2)
+            os.close(kept)
+            caught.seek(0)
+            for line in caught:
+                if not re.match(r"I0000 |WARNING: All log messages before absl::", line):
+                    sys.stderr.write(line)
 
 
 def put(text: str) -> None:

@@ -16,6 +16,7 @@ from glomo_tf.commands.shared import (
     ShowSettings,
     Smoke,
     answering,
+    import_tensorflow,
 )
 from glomo_tf.errors import UserError
 from glomo_tf.settings import near_matches
@@ -65,6 +66,7 @@ def transfer(
     with answering(json, debug) as answer:
         if task not in TASKS:
             raise UserError(f"Expected a known task. Received: {task}. {near_matches(task, TASKS)}")
+        import_tensorflow()
         from glomo_tf.commands import recipes
 
         recipe = importlib.import_module(f"glomo_tf.recipes.{TASKS[task][0]}")

@@ -16,6 +16,7 @@ from glomo_tf.commands.shared import (
     ShowSettings,
     Smoke,
     answering,
+    import_tensorflow,
 )
 
 EXAMPLES = """\
@@ -54,6 +55,7 @@ def tune(
     Settings given with --set stay fixed and begin where `glomo pretrain` does.
     """
     with answering(json, debug) as answer:
+        import_tensorflow()
         from glomo_tf import tuning
         from glomo_tf.commands import recipes
         from glomo_tf.recipes import pretrain_text as recipe
