@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import secrets
 from collections.abc import Iterator
@@ -107,7 +108,7 @@ def plain(obj: Any) -> Any:
     if obj is None or isinstance(obj, (bool, int, str)):
         return obj
     if isinstance(obj, float):
-        return obj if obj - obj == 0 else None
+        return obj if math.isfinite(obj) else None
     if isinstance(obj, dict):
         return {str(key): plain(value) for key, value in obj.items()}
     if isinstance(obj, (set, frozenset)):

@@ -141,9 +141,8 @@ def near_matches(name: str, names: Iterable[str]) -> str:
 
 def _kind(fields: dict[str, Any], name: str) -> Any:
     if name not in fields:
-        raise UserError(
-            f"Expected a known setting. Received: {_shown(name)}. {near_matches(name, fields)}"
-        )
+        hint = near_matches(name, fields)
+        raise UserError(f"Expected a known setting. Received: {_shown(name)}. {hint}")
     return fields[name]
 
 
@@ -180,9 +179,10 @@ def _read(kind: Any, text: str) -> Any:
         return text
     if kind in (int, float):
         try:
-            return _finite(kind(text))
+            number = kind(text)
         except ValueError:
             raise _Mismatch from None
+        return _finite(number)
     raise _Mismatch
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import os
 from pathlib import Path
@@ -125,8 +126,19 @@ def test_a_file_in_place_of_the_folder(tmp_path: Path) -> None:
             empty_folder(path)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_read_only_folder(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    with pytest.raises(UserError, match="Permission denied"):
+def test_a_read_only_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read_only(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(Path, "mkdir", read_only)
+    with pytest.raises(UserError, match="Read-only file system"):
         empty_folder(tmp_path / "new")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+def test_a_disk_that_fills_up_while_figures_are_kept(tmp_path: Path) -> None:
+    """`/dev/full` answers every write as a full disk does."""
+    with Run(tmp_path, Settings()) as run:
+        (tmp_path / "metrics.jsonl").symlink_to("/dev/full")
+        with pytest.raises(UserError, match="No space left on device"):
+            run.log(step=1)
