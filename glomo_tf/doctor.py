@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from importlib.util import find_spec
@@ -109,8 +110,13 @@ def _imported(name: str, package: str) -> Check:
     return Check(name, True, _version(package))
 
 
+@functools.cache
+def _distributions() -> Mapping[str, list[str]]:
+    return metadata.packages_distributions()  # It reads the files of every installed package.
+
+
 def _version(package: str) -> str:
-    distributions = metadata.packages_distributions().get(package, [package])
+    distributions = _distributions().get(package, [package])
     try:
         return metadata.version(distributions[0])
     except metadata.PackageNotFoundError:
