@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import typer
@@ -27,7 +27,7 @@ from glomo_tf.commands.transfer import transfer
 from glomo_tf.commands.tune import EXAMPLES as TUNE
 from glomo_tf.commands.tune import tune
 
-COMMANDS = {
+COMMANDS: dict[Callable[..., None], str] = {
     demo: DEMO,
     pretrain: PRETRAIN,
     transfer: TRANSFER,

@@ -241,7 +241,7 @@ def environment(*, seed: int | None = None, command: Sequence[str] | None = None
     """Versions, machine, seed and command of this process; nothing is imported for it."""
     if command is None:
         command = [Path(sys.argv[0]).name, *sys.argv[1:]]
-    versions = {}
+    versions: dict[str, str | None] = {}
     for name in PACKAGES:
         try:
             versions[name] = metadata.version(name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -41,7 +41,7 @@ def export(
         from glomo_tf.commands import presets
 
         predictor, units = presets.load(preset)
-        options = {} if max_length is None else {"max_length": max_length}
+        options: dict[str, Any] = {} if max_length is None else {"max_length": max_length}
         folder = exporting.export(predictor, units, out, model_version, **options)
         answer.data = {
             "preset": str(presets.find(preset)),
