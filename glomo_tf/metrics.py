@@ -101,11 +101,11 @@ def unlabeled_attachment(
             "words": words,
         }
 
-    per_head = []
+    per_head: list[dict[str, Any]] = []
     for index, (name, layer) in enumerate(_layer_names(directions)):
         allowed = _allowed(real, directions[index])
         for head in range(num_heads):
-            place = {"direction": name, "layer": layer, "head": head + 1}
+            place: dict[str, Any] = {"direction": name, "layer": layer, "head": head + 1}
             per_head.append(place | score(weights[:, index, head], allowed))
     everything = _allowed(real, 0)
     chain = np.broadcast_to(np.eye(length, k=-1), (batch, length, length))
@@ -263,7 +263,7 @@ def _answer_pairs(
             "Expected as many predictions as references, at least one. Received: "
             f"{len(predictions)} and {len(references)}."
         )
-    pairs = []
+    pairs: list[tuple[str, Sequence[str]]] = []
     for number, (prediction, several) in enumerate(zip(predictions, references, strict=True)):
         several = [several] if isinstance(several, str) else list(several)
         if not several:
