@@ -142,6 +142,9 @@ def normalize(
     [[0.20000000298023224, 0.800000011920929], [0.0, 0.0]]
     """
     mode = _MODES[check_sparsity(sparsity)]
+    scores = tf.convert_to_tensor(scores)
+    if scores.dtype == tf.float16:  # inner products may overflow, and inf / inf is no share
+        scores = tf.clip_by_value(scores, tf.float16.min, tf.float16.max)
     scores = tf.cast(scores, tf.float32)
     allowed = tf.broadcast_to(allowed, tf.shape(scores))
     parameter = tf.convert_to_tensor(parameter, dtype_hint=tf.float32)
