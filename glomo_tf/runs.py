@@ -104,12 +104,14 @@ class Run:
         self.may_change = tuple(may_change)
         self.command = command
         self.resumed = False
+        self._made = False
 
     def __enter__(self) -> Run:
         self.resumed = self.resume and (self.folder / "settings.json").exists()
         if self.resumed:
             self._same_settings()
         else:
+            self._made = not self.folder.exists()
             empty_folder(
                 self.folder, overwrite=self.overwrite, mark="settings.json", resumable=True
             )
@@ -128,9 +130,21 @@ class Run:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if error is not None and not isinstance(error, UserError):
-            with suppress(UserError):  # The first error is the one to show.
-                self.log(ended=f"{type(error).__name__}: {error}".rstrip(": "))
+        if error is None:
+            return
+        if isinstance(error, UserError) and not self.resumed and self._only_begun():
+            # A wrong setting that the recipe found must not cost an empty run and a new name.
+            with suppress(OSError):
+                _remove(self.folder)
+                if self._made:
+                    self.folder.rmdir()
+            return
+        with suppress(UserError):  # The first error is the one to show.
+            self.log(ended=f"{type(error).__name__}: {error}".rstrip(": "))
+
+    def _only_begun(self) -> bool:
+        begun = {"settings.json", "environment.json"}
+        return {entry.name for entry in self.folder.iterdir()} <= begun
 
     def log(self, **figures: Any) -> None:
         """Append one line to `metrics.jsonl`.

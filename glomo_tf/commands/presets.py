@@ -31,9 +31,15 @@ def find(name: str | None) -> Path:
             "Expected --preset with a folder that `glomo pretrain` made, or the name of a shipped "
             f"preset ({', '.join(shipped) or 'none is shipped'}). Received: nothing."
         )
-    name = name or shipped[0]
-    in_run = Path(name) / "preset"
-    return presets.folder_of(in_run if (in_run / presets.PREDICTOR).is_file() else name)
+    return presets.folder_of(in_run(name or shipped[0]))
+
+
+def in_run(name: str) -> str:
+    """The folder `preset` of a run where `name` is the run's folder; `name` itself otherwise."""
+    from glomo_tf import presets
+
+    folder = Path(name) / "preset"
+    return str(folder) if (folder / presets.PREDICTOR).is_file() else name
 
 
 def load(name: str | None) -> tuple[GraphPredictor, TextUnits]:

@@ -93,8 +93,8 @@ def outcome(result: dict[str, Any], folder: Path, answer: Answer) -> None:
             elif isinstance(value, (int, str)):
                 lines.append(f"{name}: {value}")
     files = result.get("files", [])
-    # A recipe names its files as seen from its folder.
-    named = files.values() if isinstance(files, dict) else files
-    lines += [show_path(folder / file) for file in named]
+    # Recipes name their files as seen from their folder, or as a whole.
+    named = map(Path, files.values() if isinstance(files, dict) else files)
+    lines += [show_path(file if file.exists() else folder / file) for file in named]
     lines.append(f"Everything is in {show_path(folder)}.")
     answer.text = "\n".join(lines)

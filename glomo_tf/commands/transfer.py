@@ -67,8 +67,9 @@ def transfer(
         if task not in TASKS:
             raise UserError(f"Expected a known task. Received: {task}. {near_matches(task, TASKS)}")
         import_tensorflow()
-        from glomo_tf.commands import recipes
+        from glomo_tf.commands import presets, recipes
 
+        preset = None if preset is None else presets.in_run(preset)
         recipe = importlib.import_module(f"glomo_tf.recipes.{TASKS[task][0]}")
         settings = recipes.settings_of(recipe, set_, smoke=smoke, preset=preset)
         if show_settings:

@@ -109,6 +109,27 @@ def test_how_a_run_ended_is_kept(tmp_path: Path) -> None:
     assert lines(tmp_path) == [{"ended": "KeyboardInterrupt"}]
 
 
+def test_what_the_user_can_mend_before_the_first_figure_leaves_nothing(tmp_path: Path) -> None:
+    def refused(folder: Path, *, after_figures: bool) -> None:
+        with Run(folder, Settings()) as run:
+            if after_figures:
+                run.log(step=1)
+            raise UserError("Expected a file of vectors. Received: none.")
+
+    (tmp_path / "empty").mkdir()
+    for name in ("new", "empty"):
+        with pytest.raises(UserError, match="vectors"):
+            refused(tmp_path / name, after_figures=False)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["empty"]
+    assert not list((tmp_path / "empty").iterdir())
+    with pytest.raises(UserError, match="vectors"):
+        refused(tmp_path / "new", after_figures=True)
+    assert [line.get("step") for line in lines(tmp_path / "new")] == [1, None]
+    assert lines(tmp_path / "new")[1] == {
+        "ended": "UserError: Expected a file of vectors. Received: none."
+    }
+
+
 def test_a_damaged_settings_file_is_named(tmp_path: Path) -> None:
     for text in ("[1]", "{"):
         (tmp_path / "settings.json").write_text(text)
