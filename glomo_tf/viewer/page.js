@@ -1,4 +1,6 @@
 "use strict";
+// The whole page in one script, longer than other files here: it is put into the page as it is, and
+// nothing can be loaded beside it. Order: numbers, text, builders, controls, arcs, matrix, heads, events.
 (() => {
   const $ = (id) => document.getElementById(id);
   const data = JSON.parse($("data").textContent);
@@ -13,9 +15,9 @@
   // ------------------------------------------------------------------ numbers
   const weightsOf = (graph) => {
     if (!graph.values) {
-      const bytes = Uint8Array.from(atob(graph.weights), (c) => c.charCodeAt(0));
+      const bytes = atob(graph.weights);
       graph.values = new Uint16Array(bytes.length / 2);
-      for (let i = 0; i < graph.values.length; i++) graph.values[i] = bytes[2 * i] | (bytes[2 * i + 1] << 8);
+      for (let i = 0; i < graph.values.length; i++) graph.values[i] = bytes.charCodeAt(2 * i) | (bytes.charCodeAt(2 * i + 1) << 8);
     }
     return graph.values;
   };
@@ -130,9 +132,8 @@
     $("note").textContent = now.note;
     compute();
     drawArcs();
-    drawMatrix();
     drawHeads();
-    point();
+    point(); // which draws the matrix
   };
 
   const compute = () => {
@@ -140,31 +141,30 @@
     const choose = (graph) => matrixOf(graph, size, state.direction, state.layer, state.head);
     const upper = choose(now.graphs[0]);
     if (state.automatic) state.threshold = automaticThreshold(upper, size);
+    const lower = state.below === "parse" ? parseMatrix(now.parse) : state.below === "compared" ? choose(now.graphs[1]) : null;
+    const shown = state.matrixOf ? choose(now.graphs[state.matrixOf]) : upper;
+    view = { size, upper, lower, shown, kept: Boolean(view?.kept) && state.word >= 0 };
+    chooseArcs();
+  };
+
+  const chooseArcs = () => {
+    const { size, upper, lower } = view;
     $("threshold").value = state.threshold;
     $("threshold-value").textContent = state.threshold.toFixed(2);
     $("automatic").setAttribute("aria-pressed", String(state.automatic));
-    let lower = null, lowerThreshold = 0.5;
-    if (state.below === "parse") lower = parseMatrix(now.parse);
-    if (state.below === "compared") { lower = choose(now.graphs[1]); lowerThreshold = state.threshold; }
-    view = {
-      size, upper, lower,
-      shown: state.matrixOf ? choose(now.graphs[state.matrixOf]) : upper,
-      above: arcsOf(upper, size, state.threshold),
-      below: lower ? arcsOf(lower, size, lowerThreshold) : { arcs: [], found: 0 },
-    };
+    view.above = arcsOf(upper, size, state.threshold);
+    view.below = lower ? arcsOf(lower, size, state.below === "parse" ? 0.5 : state.threshold) : { arcs: [], found: 0 };
   };
 
   // ------------------------------------------------------------------ arcs
   const pen = document.createElement("canvas").getContext("2d");
-  const measure = (text) => {
-    pen.font = `15px ${getComputedStyle(document.documentElement).fontFamily}`;
-    return pen.measureText(text).width;
-  };
+  const family = getComputedStyle(document.documentElement).fontFamily;
   const reach = (distance) => Math.min(14 + 1.05 * Math.pow(distance, 0.82), 300);
 
   const drawArcs = () => {
     const now = sentence(), words = now.tokens.map((token) => short(token, 22));
-    const centers = [], widths = words.map(measure);
+    pen.font = `15px ${family}`;
+    const centers = [], widths = words.map((word) => pen.measureText(word).width);
     let x = 16;
     for (const width of widths) { centers.push(x + 8 + width / 2); x += width + 16; }
     const total = Math.ceil(x + 16);
@@ -177,6 +177,7 @@
     svg.setAttribute("height", above + 34 + below);
     view.words = [];
     view.paths = [];
+    view.pointed = new Map();
     const draw = (arc, base, sign, lower) => {
       const strongest = lower && state.below === "parse" ? 1 : Math.max(0.3, (lower ? view.below : view.above).arcs.at(-1).weight);
       const share = arc.weight / strongest, plain = lower && state.below === "parse";
@@ -191,10 +192,9 @@
         shape("polygon", { points: `${to},${base} ${to - head * 0.55},${base - sign * head} ${to + head * 0.55},${base - sign * head}` }),
         shape("path", { d: curve(base), class: "hit" }),
       );
-      group.addEventListener("pointerenter", () => { state.arc = { ...arc, lower }; point(); });
-      group.addEventListener("pointerleave", () => { state.arc = null; point(); });
       svg.append(group);
       view.paths.push({ group, arc });
+      view.pointed.set(group, { ...arc, lower });
     };
     for (const arc of view.above.arcs) draw(arc, above, 1, false);
     for (const arc of view.below.arcs) draw(arc, above + 34, -1, true);
@@ -208,9 +208,6 @@
         shape("rect", { x: centers[index] - widths[index] / 2 - 7, y: above + 3, width: widths[index] + 14, height: 28, rx: 6 }),
         text, full,
       );
-      group.addEventListener("pointerenter", () => { if (!view.kept) { state.word = index; point(); } });
-      group.addEventListener("pointerleave", () => { if (!view.kept) { state.word = -1; point(); } });
-      group.addEventListener("click", () => { view.kept = !(view.kept && state.word === index); state.word = index; point(); });
       svg.append(group);
       view.words.push(group);
     });
@@ -220,26 +217,60 @@
       ? `the ${arcs.length} strongest of ${found} arcs of weight ≥ ${state.threshold.toFixed(2)}`
       : `${found} arc${found === 1 ? "" : "s"} of weight ≥ ${state.threshold.toFixed(2)}`;
     $("lower-key").textContent = state.below === "parse" ? "below: dependency parse, arrow at the dependent"
-      : state.below === "compared" ? `below: ${now.graphs[1].name}` : "";
+      : state.below === "compared" ? `above: ${now.graphs[0].name}, below: ${now.graphs[1].name}` : "";
+    $("lower-key").classList.toggle("plain", state.below === "compared"); // Its arcs have both colours.
   };
+
+  $("picture").addEventListener("pointerover", (event) => {
+    const group = event.target.closest(".arc, .word");
+    const arc = view.pointed.get(group) ?? null;
+    const word = view.kept ? state.word : Number(group?.dataset.word ?? -1);
+    if (arc === state.arc && word === state.word) return;
+    Object.assign(state, { arc, word });
+    point();
+  });
+  $("picture").addEventListener("pointerleave", () => {
+    state.arc = null;
+    if (!view.kept) state.word = -1;
+    point();
+  });
+  $("picture").addEventListener("click", (event) => {
+    const index = Number(event.target.closest(".word")?.dataset.word ?? -1);
+    if (index < 0) return;
+    view.kept = !(view.kept && state.word === index);
+    state.word = index;
+    point();
+  });
 
   // ------------------------------------------------------------------ matrix
   const paint = (context, matrix, size, cell, left, top) => {
     const ground = color("card"), earlier = color("earlier"), later = color("later");
     const most = Math.max(0.05, matrix.reduce((a, b) => Math.max(a, b), 0));
+    if (cell <= 7) { // Many small cells without lines between them: one image, drawn larger.
+      const image = new ImageData(size, size);
+      matrix.forEach((weight, i) => {
+        const [red, green, blue] = mix(ground, i % size <= i / size ? earlier : later, Math.sqrt(weight / most));
+        image.data.set([red, green, blue, weight > 0 ? 255 : 0], 4 * i);
+      });
+      const small = element("canvas", { width: size, height: size });
+      small.getContext("2d").putImageData(image, 0, 0);
+      context.imageSmoothingEnabled = false;
+      context.drawImage(small, left, top, size * cell, size * cell);
+      return;
+    }
     for (let t = 0; t < size; t++) for (let s = 0; s < size; s++) {
       const weight = matrix[t * size + s];
       if (!(weight > 0)) continue;
       // The square root keeps weak weights visible beside strong ones.
       context.fillStyle = `rgb(${mix(ground, s <= t ? earlier : later, Math.sqrt(weight / most)).join(" ")})`;
-      context.fillRect(left + s * cell, top + t * cell, cell - (cell > 7 ? 1 : 0), cell - (cell > 7 ? 1 : 0));
+      context.fillRect(left + s * cell, top + t * cell, cell - 1, cell - 1);
     }
   };
 
   const drawMatrix = () => {
     const now = sentence(), { size, shown } = view, canvas = $("matrix"), context = canvas.getContext("2d");
     const cell = Math.max(4, Math.min(26, Math.floor(600 / size)));
-    const labels = cell >= 9, font = `${Math.min(13, cell - 1)}px ${getComputedStyle(document.documentElement).fontFamily}`;
+    const labels = cell >= 9, font = `${Math.min(13, cell - 1)}px ${family}`;
     const words = now.tokens.map((token) => short(token, 16));
     context.font = font;
     const room = labels ? Math.ceil(Math.max(...words.map((w) => context.measureText(w).width))) + 10 : 6;
@@ -420,11 +451,9 @@
   const setThreshold = (value) => {
     state.threshold = Math.min(1, Math.max(0.01, value));
     state.automatic = false;
-    const { kept } = view;
-    compute();
+    state.arc = null;
+    chooseArcs();
     drawArcs();
-    view.kept = kept;
-    drawMatrix();
     point();
   };
   const cycle = (key, values) => { state[key] = values[(values.indexOf(state[key]) + 1) % values.length]; refresh(); };
