@@ -65,4 +65,5 @@ def __dir__() -> list[str]:
 # command imports what a sub-command needs by itself: its help must not wait for TensorFlow.
 if Path(sys.argv[0] if sys.argv else "").stem != "glomo":
     for _name in __all__[1:]:
-        globals()[_name] = __getattr__(_name)
+        if _name != "tuning":  # needs an extra
+            globals()[_name] = __getattr__(_name)

@@ -127,9 +127,14 @@ class GraphPredictor(keras.Model):
 
     def _make_children(self) -> None:
         policy = self.dtype_policy
+        embedding_width = self.embedding_width or self.width
+        # Predictions are inner products with these rows in tied objectives. Their spread at the
+        # start grows with stddev² · √width: this holds it where small models learn fastest.
+        spread = (32 / embedding_width) ** 0.25
         self.embedding = keras.layers.Embedding(
             self.vocabulary_size,
-            self.embedding_width or self.width,
+            embedding_width,
+            embeddings_initializer=keras.initializers.RandomNormal(stddev=spread),
             trainable=self.train_embeddings,
             name="embedding",
             dtype=self.embedding_dtype or policy,

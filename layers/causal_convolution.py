@@ -91,7 +91,9 @@ class CausalConvolution(keras.layers.Layer):
             )
             normalizer.build((self.num_networks, None, None, self.width))
             self.normalizers.append(normalizer)
-            self.dropouts.append(keras.layers.Dropout(self.dropout, name=f"dropout_{block}"))
+            self.dropouts.append(
+                keras.layers.Dropout(self.dropout, name=f"dropout_{block}", dtype=self.dtype_policy)
+            )
             channels = self.width
         self.built = True
 

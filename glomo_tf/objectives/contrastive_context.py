@@ -78,7 +78,11 @@ class ContrastiveContext(ContextObjective):
 
     def make_head(self, features_shape: Any, table_width: int) -> None:
         self.head = ContextHead(
-            self.context_length, table_width, num_networks=features_shape[0], name="head"
+            self.context_length,
+            table_width,
+            num_networks=features_shape[0],
+            name="head",
+            dtype=self.dtype_policy,
         )
         self.head.build(features_shape)
 

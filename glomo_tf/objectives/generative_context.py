@@ -88,7 +88,13 @@ class GenerativeContext(ContextObjective):
         self.decoder.build(features_shape, context)
         self.head = None
         if width != table_width:
-            self.head = ContextHead(1, table_width, num_networks=features_shape[0], name="head")
+            self.head = ContextHead(
+                1,
+                table_width,
+                num_networks=features_shape[0],
+                name="head",
+                dtype=self.dtype_policy,
+            )
             self.head.build(features_shape)
 
     def predict(self, contexts: Contexts, table: UnitTable, training: bool) -> tf.Tensor:
