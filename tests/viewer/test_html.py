@@ -52,6 +52,7 @@ class Elements(html.parser.HTMLParser):
 def read(path) -> tuple[Elements, dict]:
     elements = Elements(path.read_text(encoding="utf-8"))
     (data,) = [text for attributes, text in elements.of("script") if attributes.get("id") == "data"]
+    assert not set("<>&") & set(data)  # nothing in it can end the element or open another
     return elements, json.loads(data)
 
 
