@@ -111,7 +111,7 @@ def type_name(kind: Any) -> str:
     Example:
 
         >>> type_name(tuple[int, ...] | None)
-        'a whole number (several with commas between) or none'
+        'a whole number; several with commas between, or none'
     """
     if kind in TYPE_NAMES:
         return TYPE_NAMES[kind]
@@ -119,9 +119,9 @@ def type_name(kind: Any) -> str:
     if origin is Literal:
         return "one of " + ", ".join(map(str, members))
     if origin in (Union, types.UnionType):
-        return " or ".join(map(type_name, members))
+        return ", or ".join(map(type_name, members))
     if origin is tuple and members[1:] == (Ellipsis,):
-        return f"{type_name(members[0])} (several with commas between)"
+        return f"{type_name(members[0])}; several with commas between"
     if origin is tuple:
         return "with commas between: " + ", ".join(map(type_name, members))
     raise TypeError(f"Expected a setting of plain values. Received: the type {kind}.")

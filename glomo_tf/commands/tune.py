@@ -23,8 +23,10 @@ EXAMPLES = """\
 Examples:
 
 \b
-  glomo tune python:docs --out runs/tune --smoke --trials 3
-  glomo tune 'text:articles/*.txt' --method hyperband --trials 30 --resume
+  glomo tune python:docs --smoke
+  glomo tune 'text:articles/*.txt' --out runs/tune --method bayesian --trials 30
+  glomo tune 'text:articles/*.txt' --out runs/tune --method bayesian --trials 60 --resume
+  glomo tune --show-settings
 """
 
 
@@ -32,16 +34,15 @@ def tune(
     source: Annotated[
         str | None, typer.Argument(help="The text to learn from, as in `glomo pretrain`.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder of the search and its trials.")] = Path(
-        "runs/tune"
-    ),
-    trials: Annotated[int, typer.Option(min=1, help="Most trials to run.")] = 10,
+    out: Annotated[Path | None, typer.Option(help="Folder of the search and its trials.")] = None,
+    trials: Annotated[int | None, typer.Option(min=1, help="Most trials to run.")] = None,
     method: Annotated[
-        Literal["random", "bayesian", "hyperband"], typer.Option(help="How to choose trials.")
-    ] = "random",
-    objective: Annotated[
-        str, typer.Option(help="The figure to make small, or large if it is an accuracy.")
-    ] = "val_loss",
+        Literal["random", "bayesian", "hyperband"] | None,
+        typer.Option(help="How to choose trials; at random by default."),
+    ] = None,
+    figure: Annotated[
+        str | None, typer.Option(help="The figure to tune on; val_loss by default.")
+    ] = None,
     resume: Resume = False,
     overwrite: Overwrite = False,
     smoke: Smoke = False,
@@ -52,30 +53,21 @@ def tune(
 ) -> None:
     """Search for settings of pre-training with keras-tuner.
 
-    Settings given with --set stay fixed and begin where `glomo pretrain` does.
+    Each trial learns for a short time on the text and is scored on held-out articles. The best
+    settings are printed; every trial is kept in the folder.
     """
     with answering(json, debug) as answer:
         import_tensorflow()
-        from glomo_tf import tuning
         from glomo_tf.commands import recipes
-        from glomo_tf.recipes import pretrain_text as recipe
-        from glomo_tf.runs import Run
+        from glomo_tf.recipes import tune_text as recipe
 
-        settings = recipes.settings_of(recipe, set_, smoke=smoke, source=source)
+        given = {"source": source, "trials": trials, "method": method, "figure": figure}
+        settings = recipes.settings_of(recipe, set_, smoke=smoke, **given)
         if show_settings:
             recipes.show_settings(settings, answer)
             return
-        with (
-            Run(out, settings, recipe="tune", resume=resume, overwrite=overwrite) as run,
-            run.progress() as progress,
-        ):
-            found = tuning.tune(
-                settings,
-                run.folder,
-                method=method,
-                trials=trials,
-                objective=objective,
-                progress=progress,
-            )
-            result = run.finish(found)
-        recipes.outcome(result, out, answer)
+        folder = out or recipes.default_folder(recipe)
+        result = recipes.run(recipe, settings, folder, resume=resume, overwrite=overwrite)
+        recipes.outcome(result, folder, answer)
+        best = result["hyperparameters"].items()
+        answer.text = "\n".join([*(f"{name}: {value}" for name, value in best), answer.text])
