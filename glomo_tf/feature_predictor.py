@@ -74,6 +74,7 @@ class FeaturePredictor(keras.layers.Layer):
         self.share_layers = share_layers
         self.num_directions = num_directions
         self.dropout = dropout
+        self.supports_masking = True
 
     def build(self, embeddings_shape: Any, graphs_shape: Any) -> None:
         if isinstance(graphs_shape, dict):
@@ -116,6 +117,9 @@ class FeaturePredictor(keras.layers.Layer):
             state = composition(state, tf.stack(messages))
             state = self.locked_dropout(state, training=training)
         return state
+
+    def compute_mask(self, embeddings: Any, mask: Any = None) -> None:
+        """Directions come first in the output, so the mask of the embeddings does not fit it."""
 
     def get_config(self) -> dict[str, Any]:
         return {

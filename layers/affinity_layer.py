@@ -43,6 +43,7 @@ class AffinityLayer(keras.layers.Layer):
         key_features: Y, float `[B, T, d']`; by default X.
         mask: bool `[B, T]`, true for real units; by default the Keras mask of X, else all.
         return_factors: whether to return graph factors (see `glomo_tf.affinity`) instead.
+        query_features_mask: the Keras mask of X, which Keras passes by this name beside keys.
 
     Returns:
         float32 graph `[B, K, T, T]`: `graph[b, k, t, s]` is how much receiver t takes from
@@ -118,9 +119,12 @@ class AffinityLayer(keras.layers.Layer):
         key_features: tf.Tensor | None = None,
         mask: tf.Tensor | None = None,
         return_factors: bool = False,
+        query_features_mask: tf.Tensor | None = None,
     ) -> tf.Tensor | dict[str, tf.Tensor]:
         check_features(query_features, "query_features")
         shape = tf.shape(query_features)
+        if mask is None:  # Keras fills `mask` only where X is the one tensor, else the other
+            mask = query_features_mask
         if mask is None:
             mask = tf.ones(shape[:2], tf.bool)
         mask = tf.cast(mask, tf.bool)
@@ -169,9 +173,8 @@ class AffinityLayer(keras.layers.Layer):
             return tf.broadcast_to(length, full)
         return tf.zeros(full)
 
-    def compute_mask(self, query_features: Any, key_features: Any = None, mask: Any = None) -> None:
+    def compute_mask(self, query_features: Any, mask: Any = None) -> None:
         """A graph carries its mask in its zeros."""
-        return None
 
     def get_config(self) -> dict[str, Any]:
         return {

@@ -176,8 +176,8 @@ class GraphMixLayer(keras.layers.Layer):
         gated = self.gate_value(joined) * tf.sigmoid(self.gate(joined))
         return tf.concat([features, gated], axis=-1)
 
-    def compute_mask(self, features: Any, graphs: Any = None, mask: Any = None) -> Any:
-        return mask[0] if isinstance(mask, (list, tuple)) else mask
+    def compute_mask(self, features: Any, mask: Any = None) -> Any:
+        return mask
 
     def get_config(self) -> dict[str, Any]:
         return {

@@ -57,7 +57,6 @@ class MaskedPooling(keras.layers.Layer):
 
     def compute_mask(self, inputs: Any, mask: Any = None) -> None:
         """The unit axis is gone, and its mask with it."""
-        return None
 
     def compute_output_shape(self, input_shape: Any) -> tuple[Any, ...]:
         return (input_shape[0], input_shape[2])
