@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from glomo_tf import FeaturePredictor, layers
+from glomo_tf.sparsity import SPARSITIES
 from tests import check_layer
 
 
