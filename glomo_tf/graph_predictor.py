@@ -228,10 +228,10 @@ class GraphPredictor(keras.Model):
         return factors if return_factors else affinity.graph(factors)
 
     def factors(
-        self, inputs: tf.Tensor, mask: tf.Tensor | None = None, training: bool = False
+        self, units: tf.Tensor, mask: tf.Tensor | None = None, training: bool = False
     ) -> dict[str, tf.Tensor]:
         """Graph factors (see `glomo_tf.affinity`) instead of the graph; the same arguments."""
-        return self(inputs, mask=mask, training=training, return_factors=True)
+        return self(units, mask=mask, training=training, return_factors=True)
 
     def _factors(self, x: tf.Tensor, mask: tf.Tensor, training: bool) -> dict[str, tf.Tensor]:
         signs = self.directions

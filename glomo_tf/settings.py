@@ -119,7 +119,10 @@ def type_name(kind: Any) -> str:
     if origin is Literal:
         return "one of " + ", ".join(map(str, members))
     if origin in (Union, types.UnionType):
-        return ", or ".join(map(type_name, members))
+        names = list(map(type_name, members))
+        return (", or " if any("," in name or ";" in name for name in names) else " or ").join(
+            names
+        )
     if origin is tuple and members[1:] == (Ellipsis,):
         return f"{type_name(members[0])}; several with commas between"
     if origin is tuple:
