@@ -187,7 +187,8 @@ def encode_corpus(
     """Turn documents into units, as a stream.
 
     Args:
-        documents: `sources.Document` items, or texts (str or bytes).
+        documents: iterable of `sources.Document` or of texts (str or bytes), or a
+            `tf.data.Dataset` of strings.
         text_units: maps texts to units. Its `max_units` does not apply: no article is cut.
         cache_dir: folder for the arrays; then memory stays flat. A corpus that is there already
             is used again if it was made from the same files (`documents` comes from
@@ -244,8 +245,7 @@ def _encode(
 
     read = unknown = numbers = 0
     lengths: list[np.ndarray] = [np.zeros(1, np.int64)]
-    texts = (getattr(document, "text", document) for document in documents)
-    for batch in vocabulary.batches(texts):
+    for batch in vocabulary.batches(documents):
         ids, rows = (np.ascontiguousarray(value) for value in encode(tf.constant(batch)))
         write(ids)
         lengths.append(rows[rows > 0])

@@ -93,8 +93,11 @@ def _articles(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _last_blank(block: bytes) -> int:
-    """Where to cut a block that ends inside a line: after a blank, else between characters."""
-    cut = block.rfind(b" ") + 1
+    """Where to cut a block that ends inside a line: after a blank, else between characters.
+
+    Only blanks of the second half count, so that what is left over does not grow.
+    """
+    cut = block.rfind(b" ", len(block) // 2) + 1
     if cut:
         return cut
     cut = len(block)

@@ -90,7 +90,8 @@ class TextUnits(tf.Module):
         """Choose a vocabulary by the counts of words in a corpus, read once as a stream.
 
         Args:
-            lines: iterable of texts (str or bytes), or a `tf.data.Dataset` of strings.
+            lines: iterable of `sources.Document` or of texts (str or bytes), or a
+                `tf.data.Dataset` of strings.
             vocabulary_size: most units wanted, the three special ones included.
             splitter: see the class.
             min_count: leave out words that are rarer.

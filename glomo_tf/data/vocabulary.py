@@ -137,7 +137,8 @@ def batches(lines: Any) -> Iterator[list[bytes]]:
     """Cut a stream of texts into batches of about a megabyte.
 
     Args:
-        lines: iterable of str or bytes, or a `tf.data.Dataset` of strings of any shape.
+        lines: iterable of str, bytes or `sources.Document`, or a `tf.data.Dataset` of strings of
+            any shape.
 
     Raises:
         UserError: `lines` is, or holds, something else.
@@ -174,7 +175,8 @@ def _texts(lines: Any) -> Iterator[bytes]:
         for array in lines.as_numpy_iterator():
             yield from array.reshape(-1).tolist()
         return
-    for number, text in enumerate(lines):
+    for number, item in enumerate(lines):
+        text = getattr(item, "text", item)  # of a `sources.Document`
         if isinstance(text, str):
             yield encode(text)
         elif isinstance(text, bytes):
