@@ -105,7 +105,7 @@ def test_report_9_a_row_of_padding_only(mode: str) -> None:
 
 
 def test_report_6_keras_masks_arrive() -> None:
-    """The mask of an Embedding reaches the layer, eager and symbolic, with keys of their own too."""
+    """Report 6: the mask of an Embedding arrives, eager and symbolic, with keys too."""
     embedding = keras.layers.Embedding(9, 6, mask_zero=True)
     units = np.array([[3, 5, 0], [2, 0, 0]])
     layer = AffinityLayer(2, 4)
@@ -140,7 +140,7 @@ def test_factors_are_those_of_the_graph() -> None:
 
 
 def test_report_22_factors_of_symbolic_inputs() -> None:
-    """Report 22: the flag for another output is honoured in a functional model and by a subclass."""
+    """Report 22: the flag for another output holds in a functional model and for a subclass."""
 
     class Named(AffinityLayer):
         pass
@@ -170,11 +170,9 @@ def test_report_47_ragged_input_says_what_to_do() -> None:
 
 
 def test_errors_name_argument_value_and_remedy() -> None:
-    with pytest.raises(
-        ValueError, match="Expected `num_heads` to be a number above 0. Received: 0"
-    ):
+    with pytest.raises(ValueError, match=r"`num_heads` to be a number above 0. Received: 0"):
         AffinityLayer(0, 4)
-    with pytest.raises(ValueError, match="Expected `sparsity` to be one of .* Received: 'dense'"):
+    with pytest.raises(ValueError, match=r"Expected `sparsity` to be one of .* Received: 'dense'"):
         AffinityLayer(2, 4, sparsity="dense")
     with pytest.raises(ValueError, match=r"shape \[batch, length, width\]. Received: \(2, 6\)"):
         AffinityLayer(2, 4)(np.zeros((2, 6), "float32"))

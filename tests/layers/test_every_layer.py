@@ -147,15 +147,8 @@ SETTINGS: list[tuple[str, dict[str, Any]]] = [
 SETTINGS += [("AffinityLayer_with_keys", {"num_heads": 2, "head_dim": 3})]
 SETTINGS += [
     ("AffinityLayer", {"num_heads": 2, "head_dim": 3, "sparsity": mode})
-    for mode in (
-        "square",
-        "relu",
-        "layer_relu",
-        "query_relu",
-        "softmax",
-        "sparsemax",
-        "relu_length",
-    )
+    for mode in SPARSITIES
+    if mode != "top_k"
 ]
 SETTINGS += [
     ("CausalConvolution", {"width": 5, "num_networks": 2, "depth": 2, "normalization": mode})
