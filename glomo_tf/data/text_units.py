@@ -49,7 +49,7 @@ class TextUnits(tf.Module):
     >>> from glomo_tf import TextUnits
     >>> units = TextUnits.from_corpus(["The cat sat.", "The dog sat, too."], vocabulary_size=100)
     >>> units(["The dog didn't sit", ""]).numpy().tolist()
-    [[5, 7, 1, 1, 1], [0, 0, 0, 0, 0]]
+    [[5, 8, 1, 1, 1], [0, 0, 0, 0, 0]]
     >>> units.tokens(["The dog didn't sit"]).to_list()
     [[b'The', b'dog', b'did', b"n't", b'sit']]
     """
