@@ -31,8 +31,8 @@ def windows(
     """Cut articles into windows, in batches of similar length, in random order.
 
     1. The first window of an article begins at its first unit, the next ones a random stride
-       later, until one reaches the article's end; that one is moved back so that it ends there.
-       No window crosses the boundary of an article. An article shorter than its window is one
+       later, as long as they begin inside the article and none has reached its end; one that
+       would cross the end is moved back to end there. An article shorter than its window is one
        short window; one without units gives none.
     2. A window goes to the smallest bucket that holds it and is padded with 0 to the bucket's
        length, so that there are only as many shapes as buckets. What does not fill a batch moves

@@ -24,8 +24,8 @@ _IS_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 class VectorReport:
     """What became of the entries of a file and of the words asked for.
 
-    `entries == found + others + len(duplicates) + len(broken)`, where `found` is what is left of
-    the words without `missing` and the special units.
+    `entries == found + others + len(duplicates) + len(broken)`. The special units (`<pad>`, …) are
+    neither found nor missing, unless the file has them.
 
     Attributes:
         entries: lines of the file (without a header), or rows of its arrays.
@@ -141,6 +141,18 @@ def load(
         shape = (len(lacking), report.dimension)
         matrix[lacking] = np.random.default_rng(seed).normal(0.0, spread, shape)
     return matrix, report
+
+
+def words(path: str | os.PathLike) -> set[str]:
+    """The words that have an entry in a file of vectors, in the formats of `load`.
+
+    Raises:
+        UserError: The file cannot be read or is no file of vectors.
+    """
+    path = Path(path)
+    report = VectorReport()
+    entries = _from_arrays(path, report) if path.suffix == ".npz" else _from_lines(path, report)
+    return {word for _, word, _ in entries}
 
 
 class _Mean:

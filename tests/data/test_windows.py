@@ -172,6 +172,14 @@ def test_an_article_as_long_as_its_window_gives_one():
     assert sorted(rows(data)) == [[1, 2, 3, 4], [5, 6, 7, 8]]
 
 
+def test_windows_begin_inside_their_article():
+    # Strides of 5 to 60: in 51 of 56 cases the second window would begin beyond the 10 units.
+    options = {"length": 2, "stride": (5, 60), "batch_size": 1}
+    found = [len(rows(windows(numbered(10), seed=seed, **options))) for seed in range(40)]
+    assert set(found) == {1, 2}
+    assert found.count(1) > 20
+
+
 settings_of_windows = st.fixed_dictionaries(
     {
         "length": st.tuples(st.integers(1, 6), st.integers(0, 5)).map(lambda p: (p[0], sum(p))),
