@@ -127,7 +127,7 @@ def shown(figures: dict[str, Any]) -> str:
         >>> shown({"loss": 4.123456, "tokens_per_second": 13912.4})
         'loss=4.123  tokens_per_second=13,912'
     """
-    return "  ".join(f"{name}={_figure(value)}" for name, value in figures.items())
+    return "  ".join(f"{name}={figure(value)}" for name, value in figures.items())
 
 
 def duration(seconds: float) -> str:
@@ -137,7 +137,8 @@ def duration(seconds: float) -> str:
     return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
 
 
-def _figure(value: Any) -> str:
+def figure(value: Any) -> str:
+    """A figure in four digits, or whole with commas from a thousand on."""
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

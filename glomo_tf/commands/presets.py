@@ -65,6 +65,6 @@ def sentences(name: str | None, texts: Sequence[str], limit: int) -> list[Senten
         tokens = [token.decode() for token in units.tokens([text])[0].numpy()][:limit]
         if not tokens:
             raise UserError(f"Expected a text with words. Received: {text!r}.")
-        graph = np.asarray(predictor(units.units([text])[:, :limit]))[0]
+        graph = np.asarray(predictor(units([text])[:, :limit]))[0]
         found.append(Sentence(tokens, graph, direction=predictor.direction, title=text))
     return found

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from glomo_tf.commands.shared import Answer, show_path
+from glomo_tf.progress import figure
 from glomo_tf.runs import Run
 from glomo_tf.settings import as_dict, kinds, override, type_name
 
@@ -86,15 +87,13 @@ def outcome(result: dict[str, Any], folder: Path, answer: Answer) -> None:
     """Answer with a recipe's result: the whole of it as JSON, its figures and its files as text."""
     answer.data = {**result, "folder": str(folder)}
     lines = [result["table"]] if isinstance(result.get("table"), str) else []
+    told = ("format", "recipe", "settings", "environment", "table", "files")
     for name, value in result.items():
-        if name not in ("format", "recipe", "settings", "environment", "table", "files"):
-            if isinstance(value, float):
-                lines.append(f"{name}: {value:.4g}")
-            elif isinstance(value, (int, str)):
-                lines.append(f"{name}: {value}")
+        if name not in told and isinstance(value, (int, float, str)):
+            lines.append(f"{name}: {figure(value)}")
     files = result.get("files", [])
     # Recipes name their files as seen from their folder, or as a whole.
     named = map(Path, files.values() if isinstance(files, dict) else files)
-    lines += [show_path(file if file.exists() else folder / file) for file in named]
+    lines += [show_path(folder / file if (folder / file).exists() else file) for file in named]
     lines.append(f"Everything is in {show_path(folder)}.")
     answer.text = "\n".join(lines)
