@@ -1,0 +1,283 @@
+"""Learn a graph predictor from unlabeled text.
+
+The contrastive objective predicts the units at offsets 1..D in both directions from features that
+know their context only through the graphs. Word vectors (GloVe), where given, are the frozen input
+of the predictor; the table of true representations is trained and dropped afterwards.
+
+    glomo pretrain tfds:wikipedia_sample --out runs/wiki --set vectors=glove.6B.50d.txt
+
+Cost: the default 30,000 steps of 1,024 units take about an hour on two cores; a figure on the
+validation articles is written after every round. A run that was stopped goes on with `--resume`
+and ends in the same weights. The folder gets `preset/` (predictor, vocabulary), checkpoints, and
+`curve.png` with matplotlib.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+import keras
+import tensorflow as tf
+
+from glomo_tf import distribution, files, presets
+from glomo_tf.callbacks import Rounds, Throughput
+from glomo_tf.checkpoints import Checkpoint
+from glomo_tf.data import sources, word_vectors
+from glomo_tf.data.candidates import with_candidates
+from glomo_tf.data.corpus import EncodedCorpus, encode_corpus
+from glomo_tf.data.text_units import TextUnits
+from glomo_tf.data.windows import windows
+from glomo_tf.errors import UserError
+from glomo_tf.feature_predictor import FeaturePredictor
+from glomo_tf.glomo import GLoMo
+from glomo_tf.graph_predictor import GraphPredictor
+from glomo_tf.objectives import ContextObjective, ContrastiveContext, GenerativeContext
+from glomo_tf.optimizers import LazyAdamW
+from glomo_tf.viewer import curve
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Settings of the recipe; the model's are those of `GraphPredictor` and the objectives."""
+
+    source: str = "python:docs"
+    field: str | None = None
+    vocabulary_size: int = 30_000
+    splitter: Literal["words", "whitespace", "fastbert"] = "words"
+    vectors: str | None = None
+    width: int = 128
+    num_layers: int = 2
+    num_heads: int = 4
+    head_dim: int = 32
+    cnn_depth: int = 3
+    sparsity: str = "query_relu"
+    initial_threshold: float = 0.0
+    normalization: Literal["batch", "layer", "none"] = "layer"
+    composition: Literal["gru", "residual"] = "gru"
+    objective: Literal["contrastive", "generative"] = "contrastive"
+    context_length: int = 3
+    num_positions: int = 20
+    candidates: int = 768
+    length: tuple[int, ...] = (64, 64)
+    stride: tuple[int, ...] = (48, 64)
+    batch_size: int = 16
+    steps: int = 30_000
+    round_steps: int = 500
+    validation_share: float = 0.02
+    validation_batches: int = 60
+    learning_rate: float = 4.5e-3
+    warmup_steps: int = 100
+    weight_decay: float = 0.01
+    jit_compile: bool = True
+    mixed_precision: bool = False
+    strategy: str = "auto"
+    seed: int = 0
+
+
+SMOKE: dict[str, Any] = {
+    "vocabulary_size": 2000,
+    "width": 32,
+    "num_heads": 2,
+    "head_dim": 16,
+    "cnn_depth": 2,
+    "candidates": 256,
+    "steps": 60,
+    "round_steps": 30,
+    "validation_batches": 4,
+    "jit_compile": False,
+}
+
+MAY_CHANGE = ("strategy",)
+
+
+def run(settings: Settings, folder: Path, *, progress: Any) -> dict[str, Any]:
+    """Trains, saves the preset and returns the figures of the last round."""
+    keras.utils.set_random_seed(settings.seed)
+    strategy = distribution.strategy(settings.strategy)
+    distribution.check_batch(settings.batch_size, strategy)
+    text_units = _vocabulary(settings, folder, progress)
+    corpus = _corpus(settings, folder, text_units, progress)
+    training, validation = corpus.split(settings.validation_share, seed=settings.seed)
+    with strategy.scope():
+        model = make_model(settings, text_units)
+    checkpoint = Checkpoint(folder / "checkpoints")
+    done, notes = checkpoint.restore(model)
+    for note in notes:
+        progress.note(note)
+    rounds = settings.steps // settings.round_steps
+    progress.stage("pre-train")
+    curve_file = folder / "curve.jsonl"
+    if done < rounds:
+        model.fit(
+            _steps(settings, training, text_units, done * settings.round_steps),
+            validation_data=_validation(settings, validation, text_units),
+            initial_epoch=done,
+            epochs=rounds,
+            steps_per_epoch=settings.round_steps,
+            callbacks=[
+                Throughput(),
+                Rounds(curve_file, progress, settings.round_steps, rounds, keep=done),
+                checkpoint,
+                keras.callbacks.TerminateOnNaN(raise_error=True),
+            ],
+            shuffle=False,
+            verbose=0,
+        )
+    return _finish(settings, folder, model, text_units, progress)
+
+
+def make_model(settings: Settings, text_units: TextUnits) -> GLoMo:
+    """The built and compiled pre-training model."""
+    policy = "mixed_bfloat16" if settings.mixed_precision else "float32"
+    vectors = None
+    if settings.vectors:
+        vectors, _ = word_vectors.load(settings.vectors, text_units.words)
+    predictor = GraphPredictor(
+        text_units.vocabulary_size,
+        width=settings.width,
+        num_layers=settings.num_layers,
+        num_heads=settings.num_heads,
+        head_dim=settings.head_dim,
+        cnn_depth=settings.cnn_depth,
+        sparsity=settings.sparsity,
+        initial_threshold=settings.initial_threshold,
+        normalization=settings.normalization,
+        embedding_width=None if vectors is None else vectors.shape[1],
+        train_embeddings=vectors is None,
+        embedding_dtype=None if vectors is None else "float16",
+        dtype=policy,
+    )
+    objective: ContextObjective
+    table = "tied" if vectors is None else "own"
+    arguments: dict[str, Any] = {
+        "context_length": settings.context_length,
+        "num_positions": settings.num_positions,
+        "output_table": table,
+        "seed": settings.seed,
+    }
+    if settings.objective == "contrastive":
+        objective = ContrastiveContext(**arguments)
+    else:
+        objective = GenerativeContext(sampled_softmax=True, **arguments)
+    model = GLoMo(predictor, FeaturePredictor(composition=settings.composition), objective)
+    model.build((None, None))
+    if vectors is not None:
+        predictor.set_embeddings(vectors)
+    objective.adapt(text_units.counts)
+    schedule = keras.optimizers.schedules.CosineDecay(
+        0.0,
+        max(settings.steps - settings.warmup_steps, 1),
+        warmup_target=settings.learning_rate,
+        warmup_steps=settings.warmup_steps,
+    )
+    optimizer = LazyAdamW(schedule, weight_decay=settings.weight_decay, global_clipnorm=1.0)
+    optimizer.exclude_from_weight_decay(var_names=["embeddings", "table"])
+    model.compile(optimizer=optimizer, jit_compile=settings.jit_compile)
+    optimizer.build(model.trainable_variables)
+    return model
+
+
+def _vocabulary(settings: Settings, folder: Path, progress: Any) -> TextUnits:
+    path = folder / "preset" / presets.VOCABULARY
+    if path.is_file():
+        return TextUnits.load(path)
+    progress.stage("vocabulary")
+    documents = sources.documents(settings.source, field=settings.field)
+    keep = word_vectors.words(settings.vectors) if settings.vectors else None
+    units = TextUnits.from_corpus(
+        (document.text for document in documents),
+        settings.vocabulary_size,
+        splitter=settings.splitter,
+        keep=keep,
+    )
+    progress.note(f"{settings.source}: {documents.report}; {units.vocabulary_size:,} units")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    units.save(path)
+    return units
+
+
+def _corpus(
+    settings: Settings, folder: Path, text_units: TextUnits, progress: Any
+) -> EncodedCorpus:
+    progress.stage("encode")
+    documents = sources.documents(settings.source, field=settings.field)
+    corpus = encode_corpus(documents, text_units, cache_dir=folder / "corpus")
+    progress.note(f"{corpus.num_articles:,} articles, {corpus.num_units:,} units")
+    return corpus
+
+
+def _steps(
+    settings: Settings, corpus: EncodedCorpus, text_units: TextUnits, done: int
+) -> tf.data.Dataset:
+    """The batches of all steps that are left, pass after pass over the corpus."""
+    data, ahead, epoch = None, done, 0
+    while data is None or int(data.cardinality()) < settings.steps - done:
+        part = _windows(settings, corpus, epoch)
+        epoch += 1
+        size = int(part.cardinality())
+        if ahead >= size:
+            ahead -= size
+            continue
+        part = _with_candidates(settings, part, text_units, epoch)
+        part = part.skip(ahead)
+        ahead = 0
+        data = part if data is None else data.concatenate(part)
+    return data.take(settings.steps - done).prefetch(8)
+
+
+def _windows(settings: Settings, corpus: EncodedCorpus, epoch: int) -> tf.data.Dataset:
+    return windows(
+        corpus,
+        length=(settings.length[0], settings.length[-1]),
+        stride=(settings.stride[0], settings.stride[-1]),
+        batch_size=settings.batch_size,
+        seed=settings.seed,
+        epoch=epoch,
+        buckets=[settings.length[-1]],
+    )
+
+
+def _with_candidates(
+    settings: Settings, data: tf.data.Dataset, text_units: TextUnits, seed: int
+) -> tf.data.Dataset:
+    number = min(settings.candidates, text_units.vocabulary_size - 1)
+    return with_candidates(data, number=number, counts=text_units.counts, seed=seed)
+
+
+def _validation(
+    settings: Settings, corpus: EncodedCorpus, text_units: TextUnits
+) -> tf.data.Dataset:
+    data = _with_candidates(settings, _windows(settings, corpus, 0), text_units, 0)
+    return data.take(settings.validation_batches).cache()
+
+
+def _finish(
+    settings: Settings, folder: Path, model: GLoMo, text_units: TextUnits, progress: Any
+) -> dict[str, Any]:
+    lines = (folder / "curve.jsonl").read_text("utf-8").splitlines()
+    rounds = [json.loads(line) for line in lines]
+    if not rounds:
+        raise UserError(
+            f"Expected `steps` to hold at least one round of {settings.round_steps} steps. "
+            f"Received: steps={settings.steps}."
+        )
+    preset = folder / "preset"
+    described = {k: v for k, v in dataclasses.asdict(settings).items() if k != "vectors"}
+    described["vectors"] = Path(settings.vectors).name if settings.vectors else None
+    presets.save_predictor(
+        model.graph_predictor,
+        preset,
+        vocabulary_fingerprint=text_units.fingerprint,
+        settings=described,
+        figures=rounds[-1],
+    )
+    files.write_text(preset / "curve.jsonl", "\n".join(lines) + "\n")
+    written = ["preset", "curve.jsonl"]
+    if curve.available():
+        curve.draw_png(preset / "curve.png", rounds, title=settings.source)
+        written.append("preset/curve.png")
+    figures = {name: value for name, value in rounds[-1].items() if name != "round"}
+    return {**figures, "parameters": model.graph_predictor.count_params(), "files": written}
