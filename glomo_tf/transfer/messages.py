@@ -27,8 +27,8 @@ def graph_messages(
         products: Whether prefix products are part of the set.
 
     Returns:
-        `[B, R, M, T, d]` in the dtype of `features`: Γ_m H for the M graphs of each direction, in
-        the order of `affinity.mix`.
+        `[B, R, T, M, d]` in the dtype of `features`: (Γ_m H)[t] for the M graphs of each direction,
+        in the order of `affinity.mix`; side by side for a unit, as they are mixed.
     """
     graphs = affinity.with_layer_axis(graphs)
     layers = affinity.num_graph_layers(graphs) // num_directions
@@ -44,7 +44,7 @@ def graph_messages(
         )
         for r in range(num_directions)
     ]
-    return tf.stack(parts, axis=1)
+    return tf.transpose(tf.stack(parts, axis=1), [0, 1, 3, 2, 4])
 
 
 @keras.saving.register_keras_serializable(package="glomo_tf")
@@ -59,7 +59,7 @@ class MessageMixLayer(GraphMixLayer):
 
     Call arguments:
         features: H, float `[B, T, d]`.
-        graphs: Messages `[B, R, M, T, d]` of `graph_messages`, any float dtype.
+        graphs: Messages `[B, R, T, M, d]` of `graph_messages`, any float dtype.
         mask: Unused, see `GraphMixLayer`.
 
     Returns:
@@ -69,24 +69,24 @@ class MessageMixLayer(GraphMixLayer):
 
     >>> import numpy as np
     >>> from glomo_tf.transfer import MessageMixLayer
-    >>> features, messages = np.ones((1, 5, 16), "float32"), np.ones((1, 2, 3, 5, 16), "float32")
+    >>> features, messages = np.ones((1, 5, 16), "float32"), np.ones((1, 2, 5, 3, 16), "float32")
     >>> tuple(MessageMixLayer(fusion="concat")(features, messages).shape)
     (1, 5, 80)
     """
 
     def build(self, features_shape: Any, graphs_shape: Any) -> None:
         # As many graphs as messages: one layer a direction whose heads are the messages.
-        super().build(features_shape, (None, graphs_shape[1], graphs_shape[2], None, None))
+        super().build(features_shape, (None, graphs_shape[1], graphs_shape[3], None, None))
 
     def call(
         self, features: tf.Tensor, graphs: tf.Tensor, mask: tf.Tensor | None = None
     ) -> tf.Tensor:
-        weights = self._mixture_weights(features)
         results = []
-        for direction, weight in enumerate(weights):
-            one = tf.cast(graphs[:, direction], features.dtype)
-            equation = "nm,bmtd->bntd" if weight.shape.rank == 2 else "bntm,bmtd->bntd"
-            mixed = tf.einsum(equation, tf.cast(weight, features.dtype), one)
-            scale = tf.cast(self.scale[direction], mixed.dtype)
-            results += tf.unstack(mixed * scale[:, tf.newaxis, tf.newaxis], axis=1)
+        for direction, weight in enumerate(self._mixture_weights(features)):
+            weight = tf.cast(weight, features.dtype)
+            if weight.shape.rank == 4:  # [B, N, T, M], one mixture a receiver
+                weight = tf.transpose(weight, [0, 2, 1, 3])
+            mixed = tf.matmul(weight, tf.cast(graphs[:, direction], features.dtype))
+            mixed *= tf.cast(self.scale[direction], mixed.dtype)[:, tf.newaxis]
+            results += tf.unstack(mixed, num=self.num_mixtures, axis=2)
         return self._fuse(features, results)
