@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from glomo_tf import affinity
 from glomo_tf.graph_predictor import GraphPredictor
+from glomo_tf.objectives import candidates
 from glomo_tf.objectives.context_objective import UnitTable
 
 
@@ -125,7 +126,7 @@ class GLoMo(keras.Model):
             candidate_units=batch.get("candidates"),
             training=training,
         )
-        count = tf.stop_gradient(_over_replicas(tf.reduce_sum(sums["count"])))
+        count = candidates.sum_replicas(tf.reduce_sum(sums["count"]))
         loss = tf.math.divide_no_nan(tf.reduce_sum(sums["loss"]), count)
         return loss, {**sums, "graph": outputs["graph"], "units": units}
 
@@ -190,10 +191,3 @@ class GLoMo(keras.Model):
                 config[part], custom_objects=custom_objects
             )
         return cls(**config)
-
-
-def _over_replicas(total: tf.Tensor) -> tf.Tensor:
-    context = tf.distribute.get_replica_context()
-    if context is None or context.num_replicas_in_sync == 1:
-        return total
-    return context.all_reduce(tf.distribute.ReduceOp.SUM, total)

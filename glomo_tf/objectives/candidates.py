@@ -44,6 +44,14 @@ def gather_replicas(units: tf.Tensor) -> tf.Tensor:
     return context.all_gather(units, axis=0)
 
 
+def sum_replicas(total: tf.Tensor) -> tf.Tensor:
+    """A number of each replica, added up; on one device the number itself. Has no gradient."""
+    context = tf.distribute.get_replica_context()
+    if context is None or context.num_replicas_in_sync == 1:
+        return tf.stop_gradient(total)
+    return tf.stop_gradient(context.all_reduce(tf.distribute.ReduceOp.SUM, total))
+
+
 def sorted_set(units: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Units in order, and which of them count: not padding, and the first of their kind.
 

@@ -260,7 +260,8 @@ class ContextObjective(keras.layers.Layer):
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Loss, correctness and presence of each target, among sampled candidates."""
         probabilities = tf.convert_to_tensor(self.unit_probabilities)
-        batch_units = tf.cast(tf.size(units), tf.float32) * replicas_in_sync()
+        # Padding is no draw: more of it must not change the loss.
+        batch_units = candidates.sum_replicas(tf.reduce_sum(tf.cast(units > 0, tf.float32)))
         if candidate_units is None:
             chosen = tf.reshape(units, [-1])
             sampled = tf.constant(0.0)
