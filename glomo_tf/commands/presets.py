@@ -43,11 +43,26 @@ def in_run(name: str) -> str:
 
 
 def load(name: str | None) -> tuple[GraphPredictor, TextUnits]:
-    """The predictor of a preset and the text units that belong to it."""
+    """The predictor of a preset and the text units that belong to it.
+
+    Raises:
+        UserError: There is no such preset, or its vocabulary is that of another predictor.
+    """
     from glomo_tf import GraphPredictor, TextUnits, presets
 
     folder = find(name)
-    return GraphPredictor.from_preset(folder), TextUnits.load(folder / presets.VOCABULARY)
+    predictor, units = (
+        GraphPredictor.from_preset(folder),
+        TextUnits.load(folder / presets.VOCABULARY),
+    )
+    kept = presets.describe(folder).get("vocabulary_fingerprint", units.fingerprint)
+    if kept != units.fingerprint or predictor.vocabulary_size != units.vocabulary_size:
+        raise UserError(
+            f"Expected the vocabulary that the predictor in {folder} was trained with "
+            f"({predictor.vocabulary_size} units). Received: {presets.VOCABULARY} of another one "
+            f"({units.vocabulary_size} units). Take both from one preset."
+        )
+    return predictor, units
 
 
 def sentences(name: str | None, texts: Sequence[str], limit: int) -> list[Sentence]:

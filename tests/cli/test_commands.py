@@ -9,6 +9,7 @@ import dataclasses
 import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -439,3 +440,59 @@ def test_doctor_lists_prepared_data(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (data,) = [check for check in doctor.examine() if check.name == "TFDS data"]
     assert data.detail == f"{tmp_path}: glue/sst2/2.0.0"
     assert "FAILED" not in doctor.report([data])
+
+
+@pytest.fixture(scope="module")
+def preset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run with a tiny, untrained predictor in it."""
+    from glomo_tf import GraphPredictor, TextUnits, presets
+
+    folder = tmp_path_factory.mktemp("run") / "preset"
+    units = TextUnits.from_corpus(["the cat saw the dog", "the dog ran"])
+    predictor = GraphPredictor(
+        units.vocabulary_size, width=4, num_layers=1, num_heads=2, head_dim=2, cnn_depth=1
+    )
+    predictor(units(["the cat"]))  # makes its weights
+    presets.save_predictor(predictor, folder, vocabulary_fingerprint=units.fingerprint)
+    units.save(folder / presets.VOCABULARY)
+    return folder
+
+
+def test_draw(glomo: Callable[..., Ended], preset: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="the extra viz is not installed")
+    out = tmp_path / "pictures" / "cat"
+    words = ["draw", "the cat ran", "the dog saw", "--preset", preset.parent, "--out", out]
+    answer = json.loads(glomo(*words, "--json").out)
+    assert answer["png"] == [f"{out}.png", f"{out}-2.png"]
+    assert all(Path(path).read_bytes()[:4] == b"\x89PNG" for path in answer["png"])
+    page = Path(answer["html"]).read_text()
+    assert "the cat ran" in page
+    assert "the dog saw" in page
+    fails(glomo(*words), "cat.html", "--overwrite")
+    assert glomo(*words, "--overwrite", "--layer", 1, "--head", 2).code == 0
+    fails(glomo(*words, "--overwrite", "--head", 3), "3")
+    fails(glomo("draw", " \n", "--preset", preset, "--out", tmp_path / "x"), "text with words")
+    fails(glomo("draw", "the cat", "--preset", "nowhere"), "preset", "nowhere")
+    assert not (tmp_path / "x.html").exists()
+
+
+def test_a_vocabulary_of_another_predictor_is_refused(
+    glomo: Callable[..., Ended], preset: Path, tmp_path: Path
+) -> None:
+    from glomo_tf import TextUnits
+
+    mixed = shutil.copytree(preset, tmp_path / "mixed")
+    others = ["the cow saw the pig", "the pig ran"]  # As many words, and more words.
+    for lines in (others, [*others, "a b c d e f"]):
+        TextUnits.from_corpus(lines).save(mixed / "vocabulary.json")
+        fails(glomo("export", "--preset", mixed, "--out", tmp_path / "x"), "vocabulary", "mixed")
+    assert not (tmp_path / "x").exists()
+
+
+def test_export(glomo: Callable[..., Ended], preset: Path, tmp_path: Path) -> None:
+    words = ["export", "--preset", preset.parent, "--out", tmp_path / "served", "--json"]
+    answer = json.loads(glomo(*words).out)
+    assert answer["version"] == 1
+    assert (tmp_path / "served" / "1" / "saved_model.pb").is_file()
+    fails(glomo(*words[:-1], "--model-version", 1), "1")
+    assert [path.name for path in (tmp_path / "served").iterdir()] == ["1"]
