@@ -15,7 +15,7 @@ class LazyAdamW(keras.optimizers.AdamW):
     A step of plain Adam moves every row of an embedding table, and reads and writes its two
     moments, even where the gradient is zero. Here moments and weights of the rows in the gradient
     are updated as in Adam, all other rows stay. Dense gradients are treated as in
-    `keras.optimizers.AdamW`. Weight decay reaches tables only where they are not excluded: exclude them with
+    `keras.optimizers.AdamW`. Weight decay reaches every row of a table: exclude tables with
     `exclude_from_weight_decay(var_names=["embeddings", "table"])`.
 
     The arguments are those of `keras.optimizers.AdamW`. Clipping by `global_clipnorm` keeps sparse
