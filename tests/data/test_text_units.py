@@ -198,6 +198,7 @@ def test_from_corpus_orders_by_count_then_by_code_point():
     units = TextUnits.from_corpus(lines, 100)
     assert units.words == ["<pad>", "<unk>", "<number>", "é", "a", "b", "c", "\ufffd"]
     assert units.counts == [0, 0, 2, 3, 2, 1, 1, 1]
+    assert TextUnits.from_corpus(["z y x y"], 9).words[3:] == ["y", "x", "z"]
     smaller = TextUnits.from_corpus(lines, 5)
     assert smaller.words == ["<pad>", "<unk>", "<number>", "é", "a"]
     assert smaller.counts == [0, 3, 2, 3, 2]
