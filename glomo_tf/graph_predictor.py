@@ -92,7 +92,7 @@ class GraphPredictor(keras.Model):
         embedding_dtype: str | None = None,
         dropout: float = 0.0,
         top_k_rate: float = 1.0,
-        initial_threshold: float = 0.0,
+        initial_threshold: float = -1.0,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)

@@ -32,7 +32,8 @@ class AffinityLayer(keras.layers.Layer):
         causal: whether receivers draw from strictly earlier units only.
         top_k_rate: for `"top_k"`: min(n, max(1, ⌊rate·√n⌋)) sources are kept, with n the number
             of real units.
-        initial_threshold: start of the learned threshold; lower values start denser.
+        initial_threshold: start of the learned threshold. Lower values start denser; from 0 on,
+            heads can become empty early in training and then have no gradient to recover.
         score_scale: factor on the scores; by default 1, and 1/√h for softmax, sparsemax and
             relu_length.
         kernel_initializer: of the query and key projections.
@@ -72,7 +73,7 @@ class AffinityLayer(keras.layers.Layer):
         sparsity: str = "query_relu",
         causal: bool = True,
         top_k_rate: float = 1.0,
-        initial_threshold: float = 0.0,
+        initial_threshold: float = -1.0,
         score_scale: float | None = None,
         kernel_initializer: Any = "glorot_uniform",
         **kwargs: Any,

@@ -22,20 +22,17 @@ from typing import Any, Literal
 import keras
 import tensorflow as tf
 
-from glomo_tf import distribution, files, presets
+from glomo_tf import distribution, files, presets, pretraining
 from glomo_tf.callbacks import Rounds, Throughput
 from glomo_tf.checkpoints import Checkpoint
 from glomo_tf.data import sources, word_vectors
-from glomo_tf.data.candidates import with_candidates
 from glomo_tf.data.corpus import EncodedCorpus, encode_corpus
 from glomo_tf.data.text_units import TextUnits
-from glomo_tf.data.windows import windows
 from glomo_tf.errors import UserError
 from glomo_tf.feature_predictor import FeaturePredictor
 from glomo_tf.glomo import GLoMo
 from glomo_tf.graph_predictor import GraphPredictor
 from glomo_tf.objectives import ContextObjective, ContrastiveContext, GenerativeContext
-from glomo_tf.optimizers import LazyAdamW
 from glomo_tf.viewer import curve
 
 
@@ -54,7 +51,7 @@ class Settings:
     head_dim: int = 32
     cnn_depth: int = 3
     sparsity: str = "query_relu"
-    initial_threshold: float = 0.0
+    initial_threshold: float = -2.0
     normalization: Literal["batch", "layer", "none"] = "layer"
     composition: Literal["gru", "residual"] = "gru"
     objective: Literal["contrastive", "generative"] = "contrastive"
@@ -96,6 +93,12 @@ MAY_CHANGE = ("strategy",)
 def run(settings: Settings, folder: Path, *, progress: Any) -> dict[str, Any]:
     """Trains, saves the preset and returns the figures of the last round."""
     keras.utils.set_random_seed(settings.seed)
+    rounds = settings.steps // settings.round_steps
+    if not rounds:
+        raise UserError(
+            f"Expected `steps` to hold at least one round of {settings.round_steps} steps. "
+            f"Received: steps={settings.steps}."
+        )
     strategy = distribution.strategy(settings.strategy)
     distribution.check_batch(settings.batch_size, strategy)
     text_units = _vocabulary(settings, folder, progress)
@@ -107,13 +110,14 @@ def run(settings: Settings, folder: Path, *, progress: Any) -> dict[str, Any]:
     done, notes = checkpoint.restore(model)
     for note in notes:
         progress.note(note)
-    rounds = settings.steps // settings.round_steps
     progress.stage("pre-train")
     curve_file = folder / "curve.jsonl"
     if done < rounds:
         model.fit(
-            _steps(settings, training, text_units, done * settings.round_steps),
-            validation_data=_validation(settings, validation, text_units),
+            _batches(settings, training, text_units, settings.steps, done * settings.round_steps),
+            validation_data=_batches(
+                settings, validation, text_units, settings.validation_batches
+            ).cache(),
             initial_epoch=done,
             epochs=rounds,
             steps_per_epoch=settings.round_steps,
@@ -167,14 +171,12 @@ def make_model(settings: Settings, text_units: TextUnits) -> GLoMo:
     if vectors is not None:
         predictor.set_embeddings(vectors)
     objective.adapt(text_units.counts)
-    schedule = keras.optimizers.schedules.CosineDecay(
-        0.0,
-        max(settings.steps - settings.warmup_steps, 1),
-        warmup_target=settings.learning_rate,
+    optimizer = pretraining.optimizer(
+        settings.learning_rate,
+        steps=settings.steps,
         warmup_steps=settings.warmup_steps,
+        weight_decay=settings.weight_decay,
     )
-    optimizer = LazyAdamW(schedule, weight_decay=settings.weight_decay, global_clipnorm=1.0)
-    optimizer.exclude_from_weight_decay(var_names=["embeddings", "table"])
     model.compile(optimizer=optimizer, jit_compile=settings.jit_compile)
     optimizer.build(model.trainable_variables)
     return model
@@ -209,49 +211,20 @@ def _corpus(
     return corpus
 
 
-def _steps(
-    settings: Settings, corpus: EncodedCorpus, text_units: TextUnits, done: int
+def _batches(
+    settings: Settings, corpus: EncodedCorpus, text_units: TextUnits, steps: int, done: int = 0
 ) -> tf.data.Dataset:
-    """The batches of all steps that are left, pass after pass over the corpus."""
-    data, ahead, epoch = None, done, 0
-    while data is None or int(data.cardinality()) < settings.steps - done:
-        part = _windows(settings, corpus, epoch)
-        epoch += 1
-        size = int(part.cardinality())
-        if ahead >= size:
-            ahead -= size
-            continue
-        part = _with_candidates(settings, part, text_units, epoch)
-        part = part.skip(ahead)
-        ahead = 0
-        data = part if data is None else data.concatenate(part)
-    return data.take(settings.steps - done).prefetch(8)
-
-
-def _windows(settings: Settings, corpus: EncodedCorpus, epoch: int) -> tf.data.Dataset:
-    return windows(
+    return pretraining.batches(
         corpus,
+        steps=steps,
+        done=done,
         length=(settings.length[0], settings.length[-1]),
         stride=(settings.stride[0], settings.stride[-1]),
         batch_size=settings.batch_size,
+        candidates=settings.candidates,
+        counts=text_units.counts,
         seed=settings.seed,
-        epoch=epoch,
-        buckets=[settings.length[-1]],
     )
-
-
-def _with_candidates(
-    settings: Settings, data: tf.data.Dataset, text_units: TextUnits, seed: int
-) -> tf.data.Dataset:
-    number = min(settings.candidates, text_units.vocabulary_size - 1)
-    return with_candidates(data, number=number, counts=text_units.counts, seed=seed)
-
-
-def _validation(
-    settings: Settings, corpus: EncodedCorpus, text_units: TextUnits
-) -> tf.data.Dataset:
-    data = _with_candidates(settings, _windows(settings, corpus, 0), text_units, 0)
-    return data.take(settings.validation_batches).cache()
 
 
 def _finish(
@@ -259,11 +232,6 @@ def _finish(
 ) -> dict[str, Any]:
     lines = (folder / "curve.jsonl").read_text("utf-8").splitlines()
     rounds = [json.loads(line) for line in lines]
-    if not rounds:
-        raise UserError(
-            f"Expected `steps` to hold at least one round of {settings.round_steps} steps. "
-            f"Received: steps={settings.steps}."
-        )
     preset = folder / "preset"
     described = {k: v for k, v in dataclasses.asdict(settings).items() if k != "vectors"}
     described["vectors"] = Path(settings.vectors).name if settings.vectors else None

@@ -125,6 +125,10 @@ class ContextObjective(keras.layers.Layer):
             autocast=False,
             dtype="float32",
         )
+        # 1 once `adapt` has told how frequent units are, 0 before.
+        self.prior_weight = self.add_weight(
+            shape=(), initializer="zeros", name="prior_weight", trainable=False, dtype="float32"
+        )
         self.table_variable = None
         if self.output_table == "own":
             table_width = table_width or width
@@ -161,7 +165,11 @@ class ContextObjective(keras.layers.Layer):
         raise NotImplementedError  # pragma: no cover
 
     def adapt(self, counts: Any) -> None:
-        """Sets how often each unit occurs, for sampling and for the frequency correction.
+        """Sets how often each unit occurs: for sampling, the frequency correction and the prior.
+
+        From then on log-frequencies are added to the logits, so that predictions start at the
+        frequencies. Otherwise these are what training learns first, and while it does so all that
+        depends on the context is in the way: thresholds rise until graphs are empty, for good.
 
         Args:
             counts: numbers `[V]`, such as `TextUnits.counts`; the entry of padding is ignored.
@@ -178,6 +186,7 @@ class ContextObjective(keras.layers.Layer):
             )
         counts[0] = 0
         self.unit_probabilities.assign(counts / counts.sum())
+        self.prior_weight.assign(1.0)
 
     def call(
         self,
@@ -280,6 +289,7 @@ class ContextObjective(keras.layers.Layer):
             sampled = tf.maximum(tf.cast(tf.size(chosen), tf.float32) - tf.reduce_sum(own), 0.0)
         chosen, usable = candidates.sorted_set(chosen)
         logits = self._logits(predictions, table.rows(chosen, predictions.dtype))
+        logits += self._prior(tf.gather(probabilities, chosen))
         if self.frequency_correction:
             logits -= candidates.log_inclusion(chosen, probabilities, batch_units, sampled)
         return candidates.classify(logits, targets, chosen, usable)
@@ -290,7 +300,13 @@ class ContextObjective(keras.layers.Layer):
         """The same over all units but padding."""
         matrix = table.matrix(predictions.dtype)
         units = tf.range(tf.shape(matrix)[0])
-        return candidates.classify(self._logits(predictions, matrix), targets, units, units > 0)
+        logits = self._logits(predictions, matrix)
+        logits += self._prior(tf.convert_to_tensor(self.unit_probabilities))
+        return candidates.classify(logits, targets, units, units > 0)
+
+    def _prior(self, probabilities: tf.Tensor) -> tf.Tensor:
+        """Log-frequencies once `adapt` was called, else 0."""
+        return self.prior_weight * tf.math.log(tf.maximum(probabilities, 1e-9))
 
     def _logits(self, predictions: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
         """float32 `[N, C]`: inner products over temperature."""

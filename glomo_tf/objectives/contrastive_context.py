@@ -16,7 +16,8 @@ class ContrastiveContext(ContextObjective):
     """Pick out the true unit at each offset among negatives (InfoNCE).
 
     1. p_δ = F_t W_δ + b_δ for every offset δ = 1..D, in each direction
-    2. logit of a candidate u: ⟨p_δ, row_u⟩ / τ − log P(u among the candidates)
+    2. logit of a candidate u: ⟨p_δ, row_u⟩ / τ + log P(u) − log P(u among the candidates), with
+       log P(u) once `adapt` has told how frequent units are
     3. loss: −log softmax of the true unit t + δ (t − δ backward) over the candidates
 
     Candidates are the units of the batch (of all replicas under `tf.distribute`) and sampled
@@ -28,7 +29,7 @@ class ContrastiveContext(ContextObjective):
         learn_temperature: whether τ is trained, from that start.
         num_negatives: sampled negatives beside the units of the batch.
         num_positions: units of each sequence that training predicts from; by default all.
-        frequency_correction: whether step 2 subtracts the log-probability.
+        frequency_correction: whether step 2 subtracts the log-probability of being a candidate.
         output_table: `"tied"` predicts the predictor's unit embeddings, `"own"` a trained table
             that is dropped after pre-training.
         seed: int, makes positions and negatives repeatable.
