@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from glomo_tf.graph_predictor import GraphPredictor
+from glomo_tf.transfer.controls import untrained
 from glomo_tf.transfer.graph_features import GraphFeatures
 from glomo_tf.transfer.messages import MessageMixLayer, graph_messages
-from glomo_tf.transfer.trials import Examples, Trials
+from glomo_tf.transfer.trials import Examples, Trials, subset
 
 
 class TaggingTrials(Trials):
@@ -125,3 +127,75 @@ def message_function(
         return Examples({**examples.inputs, "messages": np.concatenate(parts)}, examples.labels)
 
     return add
+
+
+def compare(
+    predictor: GraphPredictor,
+    sets: dict[str, Examples],
+    vectors: np.ndarray,
+    num_labels: int,
+    *,
+    conditions: Sequence[str],
+    seeds: int,
+    labelled: int,
+    steps: int,
+    batch_size: int,
+    learning_rate: float = 5e-3,
+    evaluations: int = 4,
+) -> Iterator[dict[str, Any]]:
+    """Trains a tagger for every condition and seed.
+
+    For a seed all conditions have the same labelled examples, batches and first weights. `random`
+    is a new untrained predictor for each seed, so that its spread is part of the comparison.
+    Without prefix products all conditions with a graph have the same number of weights.
+
+    Args:
+        predictor: the learned graphs.
+        sets: examples with `units` `[N, T]`: `train` (a seed draws its own part), `development`
+            (chooses the step), `test`.
+        vectors: float `[V, d]`, the features of the units, the same in all conditions.
+        num_labels: C.
+        conditions: among `glomo_tf.transfer.CONTROLS`.
+        seeds: how many.
+        labelled: examples of `train` that a seed draws.
+        steps: of each training.
+        batch_size: examples a step.
+        learning_rate: of Adam.
+        evaluations: how often development data is looked at.
+
+    Yields:
+        Entries of a result's `conditions` (`glomo_tf.results`), without `group`.
+    """
+    trials: dict[bool, TaggingTrials] = {}
+    for name in conditions:
+        ready, graph = sets, name != "none"
+        if graph:
+            layer = GraphFeatures(predictor, control=name, products=False)
+            add_messages = message_function(layer, vectors)
+        for seed in range(seeds):
+            if name == "random":
+                layer.predictor.set_weights(untrained(predictor, seed).get_weights())
+            if graph and (name == "random" or seed == 0):
+                ready = {key: add_messages(examples) for key, examples in sets.items()}
+            if graph not in trials:  # conditions of one architecture share the compiled steps
+                shape = ready["train"].inputs["messages"].shape[1:] if graph else None
+                model = tagger(vectors, sets["train"].labels.shape[1], num_labels, messages=shape)
+                trials[graph] = TaggingTrials(model, learning_rate=learning_rate)
+            outcome = trials[graph].run(
+                ready["train"].take(subset(len(sets["train"].labels), labelled, seed)),
+                ready["development"],
+                ready["test"],
+                seed=seed,
+                steps=steps,
+                batch_size=batch_size,
+                evaluations=evaluations,
+            )
+            yield {
+                "name": name,
+                "seed": seed,
+                "metrics": {"accuracy": outcome.accuracy},
+                "development_accuracy": outcome.development,
+                "step": outcome.step,
+                "parameters": trials[graph].parameters,
+                "seconds": round(outcome.seconds, 3),
+            }
