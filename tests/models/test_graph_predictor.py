@@ -221,7 +221,7 @@ def test_report_25_every_argument_is_in_the_config() -> None:
             "embedding_dtype": "float16",
             "dropout": 0.1,
             "top_k_rate": 2.0,
-            "initial_threshold": -1.0,
+            "initial_threshold": -2.0,
         },
     )
 

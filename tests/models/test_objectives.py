@@ -126,7 +126,7 @@ def test_contrastive_like_a_loop(given: list[int] | None, correction: bool) -> N
             )[offset - 1]
             logits = {}
             for unit in present:
-                logits[unit] = float(prediction @ rows[unit]) / 0.7
+                logits[unit] = float(prediction @ rows[unit]) / 0.7 + np.log(p[unit])
                 if correction:
                     missed = (1 - p[unit]) ** number * (1 - q[unit - 1]) ** extra
                     logits[unit] -= np.log(1 - missed)
@@ -266,6 +266,25 @@ def test_adapt() -> None:
             objective.adapt(wrong)
     drawn = candidates.sample(candidates.sampling_distribution(tf.constant(got)), 500, [1, 2])
     assert set(drawn.numpy()) == {2, 3, 8}
+
+
+@pytest.mark.parametrize("cls", OBJECTIVES)
+def test_predictions_start_at_the_frequencies(cls: type) -> None:
+    """Features of 0 give every unit its frequency once `adapt` knows it, else equal shares."""
+    objective = cls(context_length=1, num_negatives=0)
+    objective.build((2, None, None, WIDTH), vocabulary_size=VOCABULARY, table_width=WIDTH)
+    features, table = make_inputs(UNITS)
+    everything = {} if cls is GenerativeContext else {"candidate_units": tf.range(VOCABULARY)}
+    objective.frequency_correction = False
+    targets = [[target for *_, target in reference.contexts(UNITS, sign, 1)] for sign in (1, -1)]
+    got = sums(objective, 0 * features, UNITS, table, **everything)["loss"]
+    np.testing.assert_allclose(got[:, 0], 6 * np.log(VOCABULARY - 1), rtol=1e-5)
+    counts = np.arange(VOCABULARY) ** 2 + 1.0
+    objective.adapt(counts)
+    p = counts / counts[1:].sum()
+    got = sums(objective, 0 * features, UNITS, table, **everything)["loss"]
+    expected = [-np.log(p[list(units)]).sum() for units in targets]
+    np.testing.assert_allclose(got[:, 0], expected, rtol=1e-5)
 
 
 def test_units_never_counted_leave_everything_finite() -> None:
