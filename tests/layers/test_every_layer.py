@@ -52,7 +52,7 @@ CASES = {
             "sparsity": "top_k",
             "causal": False,
             "top_k_rate": 1.5,
-            "initial_threshold": -1.0,
+            "initial_threshold": -2.0,
             "score_scale": 0.5,
             "kernel_initializer": "he_normal",
         },
