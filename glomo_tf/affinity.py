@@ -6,13 +6,13 @@ layers in each, the G = R·L graphs are ordered by direction, then by layer.
 
 **Graph factors** are the compact form of a graph: a dict of tensors, O(T) where a graph is O(T²):
 
-| entry                 | shape          | meaning                                                    |
-|-----------------------|----------------|------------------------------------------------------------|
-| `query`               | [B, G, K, T, h] | receivers                                                 |
-| `key`                 | [B, G, K, T, h] | sources                                                   |
-| `mask`                | [B, T] bool    | real units, not padding                                    |
-| `direction`           | [B, G] int32   | +1 draws from earlier units, −1 from later, 0 from all     |
-| the sparsity mode's name | [B, G, K, T] | its parameter for each receiver (`glomo_tf.sparsity`)      |
+| entry       | shape           | meaning                                                   |
+|-------------|-----------------|-----------------------------------------------------------|
+| `query`     | [B, G, K, T, h] | receivers                                                 |
+| `key`       | [B, G, K, T, h] | sources                                                   |
+| `mask`      | [B, T] bool     | real units, not padding                                   |
+| `direction` | [B, G] int32    | +1 draws from earlier units, −1 from later, 0 from all    |
+| the mode    | [B, G, K, T]    | named after the sparsity mode: its parameter of receivers |
 
 The mode is told by the name of an entry, so it survives every place a dict of tensors survives:
 symbolic calls, `predict`, SavedModel signatures. The G axis is absent in the factors of a single

@@ -70,7 +70,7 @@ class Checkpoint(keras.callbacks.Callback):
             Epochs that were trained (0 where there is no checkpoint), and a line for each
             damaged checkpoint that was passed over.
         """
-        notes = []
+        notes: list[str] = []
         for folder in reversed(self._all()):
             try:
                 state = files.read_json(folder / _STATE)

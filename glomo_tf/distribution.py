@@ -75,8 +75,7 @@ def check_batch(batch_size: int, strategy: tf.distribute.Strategy) -> None:
     if batch_size % replicas:
         raise UserError(
             f"Expected the batch size to be a multiple of the {replicas} replicas. "
-            f"Received: batch size {batch_size}. Use {max(replicas, batch_size // replicas * replicas)}"
-            f" or {(batch_size // replicas + 1) * replicas}."
+            f"Received: batch size {batch_size}. Use {(batch_size // replicas + 1) * replicas}."
         )
 
 

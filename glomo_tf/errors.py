@@ -1,4 +1,4 @@
-"""Errors that a user can cause and mend: one line that says what was expected, what came and what to do."""
+"""Errors that a user can cause and mend, each one line: expected, received, what to do."""
 
 from __future__ import annotations
 

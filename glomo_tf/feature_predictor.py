@@ -10,7 +10,7 @@ import tensorflow as tf
 from glomo_tf import affinity
 from glomo_tf.layers import GRUComposition, LockedDropout, ResidualComposition
 
-COMPOSITIONS = {"gru": GRUComposition, "residual": ResidualComposition}
+COMPOSITIONS: dict[str, Any] = {"gru": GRUComposition, "residual": ResidualComposition}
 
 
 @keras.saving.register_keras_serializable(package="glomo_tf")
@@ -89,7 +89,7 @@ class FeaturePredictor(keras.layers.Layer):
                 f"{self._directions} directions."
             )
         share = self.composition == "gru" if self.share_layers is None else self.share_layers
-        self.compositions = []
+        self.compositions: list[Any] = []
         for index in range(1 if share else self._depth):
             layer = COMPOSITIONS[self.composition](
                 self._directions, name=f"composition_{index}", dtype=self.dtype_policy

@@ -275,13 +275,20 @@ class GraphPredictor(keras.Model):
             self.build((None, None))
         self.embedding.set_weights([vectors])
 
-    def save_to_preset(self, folder: str | Path) -> Path:
+    def save_to_preset(self, folder: str | Path, text_units: Any = None) -> Path:
         """Writes `predictor.keras` and `preset.json` to a folder, which may hold more.
+
+        Args:
+            folder: made where it is missing.
+            text_units: the `TextUnits` it was trained on, to be saved beside it.
 
         Returns:
             Path of the folder.
+
+        Raises:
+            UserError: the vocabulary has another size, or the folder cannot be written.
         """
-        return presets.save_predictor(self, folder)
+        return presets.save_predictor(self, folder, text_units)
 
     @classmethod
     def from_preset(cls, name_or_folder: str | Path) -> GraphPredictor:

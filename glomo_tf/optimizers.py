@@ -29,7 +29,7 @@ class LazyAdamW(keras.optimizers.AdamW):
     >>> table = keras.Variable([[1.0], [1.0]])
     >>> gradient = tf.IndexedSlices(tf.constant([[2.0]]), tf.constant([1]), tf.constant([2, 1]))
     >>> LazyAdamW(0.1, weight_decay=0.0).apply([gradient], [table])
-    >>> table.numpy().round(3).ravel().tolist()
+    >>> [round(float(x), 3) for x in table.numpy().ravel()]
     [1.0, 0.9]
 
     References:

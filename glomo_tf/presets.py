@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import keras
 
+from glomo_tf import files
 from glomo_tf.errors import UserError
 
 if TYPE_CHECKING:
@@ -50,19 +51,24 @@ def folder_of(name_or_folder: str | Path) -> Path:
     )
 
 
-def save_predictor(predictor: GraphPredictor, folder: str | Path, **details: Any) -> Path:
-    """Writes `predictor.keras` and `preset.json`; each appears whole or not at all.
+def save_predictor(
+    predictor: GraphPredictor, folder: str | Path, text_units: Any = None, **details: Any
+) -> Path:
+    """Writes `predictor.keras`, `preset.json` and the vocabulary; each whole or not at all.
 
     Args:
         predictor: the predictor.
-        folder: made where it is missing.
-        **details: further JSON values for `preset.json`, such as the vocabulary's fingerprint.
+        folder: made where it is missing; other files in it stay.
+        text_units: the `TextUnits` that the predictor was trained on; their fingerprint goes into
+            `preset.json`, so that another vocabulary is told apart.
+        **details: further JSON values for `preset.json`.
 
     Returns:
         Path of the folder.
 
     Raises:
-        UserError: the folder cannot be written; what was there stays as it was.
+        UserError: sizes of predictor and vocabulary differ; or the folder cannot be written, and
+            what was there stays as it was.
     """
     folder = Path(folder)
     description = {
@@ -72,21 +78,38 @@ def save_predictor(predictor: GraphPredictor, folder: str | Path, **details: Any
         "vocabulary_size": predictor.vocabulary_size,
         **details,
     }
+    if text_units is not None:
+        check_vocabulary(predictor, text_units)
+        description["vocabulary_fingerprint"] = text_units.fingerprint
+    if not predictor.built:
+        predictor.build((None, None))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".saving-", dir=folder) as temporary:
             written = Path(temporary)
             predictor.save(written / PREDICTOR)
-            text = json.dumps(description, indent=2, sort_keys=True) + "\n"
-            (written / DESCRIPTION).write_text(text, "utf-8")
-            for name in (PREDICTOR, DESCRIPTION):
-                os.replace(written / name, folder / name)
+            if text_units is not None:
+                text_units.save(written / VOCABULARY)
+            files.write_json(written / DESCRIPTION, description)
+            for name in (VOCABULARY, PREDICTOR, DESCRIPTION):
+                if (written / name).exists():
+                    os.replace(written / name, folder / name)
     except OSError as error:
-        raise UserError(
-            f"Expected to write a preset to {folder}. Received: {error.strerror or error}. "
-            "Free some space or choose another folder; earlier files there are unchanged."
-        ) from error
+        raise files.not_writable(folder, error) from error
     return folder
+
+
+def check_vocabulary(predictor: GraphPredictor, text_units: Any) -> None:
+    """Refuses a vocabulary of another size than the predictor's.
+
+    Raises:
+        UserError: the sizes differ.
+    """
+    if predictor.vocabulary_size != text_units.vocabulary_size:
+        raise UserError(
+            f"Expected a vocabulary of {predictor.vocabulary_size} units, as the predictor has. "
+            f"Received: {text_units.vocabulary_size} units. Use the vocabulary it was trained on."
+        )
 
 
 def describe(name_or_folder: str | Path) -> dict[str, Any]:

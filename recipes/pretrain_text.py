@@ -238,7 +238,7 @@ def _finish(
     presets.save_predictor(
         model.graph_predictor,
         preset,
-        vocabulary_fingerprint=text_units.fingerprint,
+        text_units,
         settings=described,
         figures=rounds[-1],
     )

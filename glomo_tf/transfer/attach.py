@@ -62,7 +62,7 @@ def attach(
     ...     ]
     ... )
     >>> predictor = glomo_tf.GraphPredictor(9, width=8, num_layers=1, num_heads=2, head_dim=4)
-    >>> transfer.attach(model, predictor, fusion="concat").layers[-1].kernel.shape
+    >>> tuple(transfer.attach(model, predictor, fusion="concat").layers[-1].kernel.shape)
     (25, 2)
     """
     if not isinstance(model, keras.Model):

@@ -16,7 +16,7 @@ from glomo_tf.recipes import pretrain_text
 from glomo_tf.runs import Run
 from glomo_tf.settings import override
 
-WORDS = "the cat dog bird tree house river sees likes near old red small and a of".split()
+WORDS = ["the", "cat", "dog", "bird", "tree", "house", "sees", "likes", "near", "old", "and", "a"]
 
 
 class Stop(Exception):
