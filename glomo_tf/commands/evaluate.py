@@ -14,7 +14,7 @@ Examples:
 
 \b
   glomo evaluate runs/sentiment
-  glomo evaluate runs/*/result.json --out results.md
+  glomo evaluate runs/*/result.json --out results.md --picture results.png
   glomo evaluate runs/sentiment --target learned --json
 """
 
@@ -27,6 +27,9 @@ def evaluate(
         str, typer.Option(help="The condition that all others are compared with.")
     ] = "learned",
     out: Annotated[Path | None, typer.Option(help="Write the Markdown to this file.")] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="Draw the differences to this file (PNG).")
+    ] = None,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -52,3 +55,10 @@ def evaluate(
             write_text(out, text)
             answer.data["out"] = str(out)
             answer.text = f"The tables are in {show_path(out)}."
+        if picture is not None:
+            from glomo_tf.viewer import differences
+
+            found = [part for result in read for part in tables.compare(result, target=target)]
+            differences.draw_png(picture, found, target=target)
+            answer.data["picture"] = str(picture)
+            answer.text += f"\nThe picture is in {show_path(picture)}."
