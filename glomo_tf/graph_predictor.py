@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from glomo_tf import affinity, presets
+from glomo_tf.data.text_units import TextUnits
 from glomo_tf.layers import AffinityLayer, CausalConvolution, LockedDropout
 from glomo_tf.sparsity import check_sparsity
 
@@ -275,7 +276,7 @@ class GraphPredictor(keras.Model):
             self.build((None, None))
         self.embedding.set_weights([vectors])
 
-    def save_to_preset(self, folder: str | Path, text_units: Any = None) -> Path:
+    def save_to_preset(self, folder: str | Path, text_units: TextUnits | None = None) -> Path:
         """Writes `predictor.keras` and `preset.json` to a folder, which may hold more.
 
         Args:

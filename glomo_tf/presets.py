@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 
 from glomo_tf import files
+from glomo_tf.data.text_units import TextUnits
 from glomo_tf.errors import UserError
 
 if TYPE_CHECKING:
@@ -52,7 +53,10 @@ def folder_of(name_or_folder: str | Path) -> Path:
 
 
 def save_predictor(
-    predictor: GraphPredictor, folder: str | Path, text_units: Any = None, **details: Any
+    predictor: GraphPredictor,
+    folder: str | Path,
+    text_units: TextUnits | None = None,
+    **details: Any,
 ) -> Path:
     """Writes `predictor.keras`, `preset.json` and the vocabulary; each whole or not at all.
 
@@ -99,7 +103,43 @@ def save_predictor(
     return folder
 
 
-def check_vocabulary(predictor: GraphPredictor, text_units: Any) -> None:
+def load(name_or_folder: str | Path) -> tuple[GraphPredictor, TextUnits]:
+    """The predictor of a preset and the text units that belong to it.
+
+    Args:
+        name_or_folder: name of a shipped preset, or a preset folder.
+
+    Returns:
+        The predictor and its `TextUnits`.
+
+    Raises:
+        UserError: unknown name, files missing or damaged, or a vocabulary that is not the one
+            the predictor was trained on.
+
+    Example:
+
+    >>> import tempfile, glomo_tf
+    >>> units = glomo_tf.TextUnits.from_corpus(["the cat sat on the mat", "the dog sat"])
+    >>> predictor = glomo_tf.GraphPredictor(units.vocabulary_size, width=8, num_heads=2, head_dim=4)
+    >>> folder = predictor.save_to_preset(tempfile.mkdtemp(), units)
+    >>> predictor, units = glomo_tf.presets.load(folder)
+    >>> predictor(units(["the cat sat"])).shape
+    TensorShape([1, 6, 2, 3, 3])
+    """
+    folder = folder_of(name_or_folder)
+    predictor = load_predictor(folder)
+    text_units = TextUnits.load(folder / VOCABULARY)
+    check_vocabulary(predictor, text_units)
+    kept = describe(folder).get("vocabulary_fingerprint", text_units.fingerprint)
+    if kept != text_units.fingerprint:
+        raise UserError(
+            f"Expected the vocabulary that the predictor in {folder} was trained on. Received: "
+            f"{VOCABULARY} of another one with as many units. Take both from one preset."
+        )
+    return predictor, text_units
+
+
+def check_vocabulary(predictor: GraphPredictor, text_units: TextUnits) -> None:
     """Refuses a vocabulary of another size than the predictor's.
 
     Raises:

@@ -48,21 +48,9 @@ def load(name: str | None) -> tuple[GraphPredictor, TextUnits]:
     Raises:
         UserError: There is no such preset, or its vocabulary is that of another predictor.
     """
-    from glomo_tf import GraphPredictor, TextUnits, presets
+    from glomo_tf import presets
 
-    folder = find(name)
-    predictor, units = (
-        GraphPredictor.from_preset(folder),
-        TextUnits.load(folder / presets.VOCABULARY),
-    )
-    kept = presets.describe(folder).get("vocabulary_fingerprint", units.fingerprint)
-    if kept != units.fingerprint or predictor.vocabulary_size != units.vocabulary_size:
-        raise UserError(
-            f"Expected the vocabulary that the predictor in {folder} was trained with "
-            f"({predictor.vocabulary_size} units). Received: {presets.VOCABULARY} of another one "
-            f"({units.vocabulary_size} units). Take both from one preset."
-        )
-    return predictor, units
+    return presets.load(find(name))
 
 
 def sentences(name: str | None, texts: Sequence[str], limit: int) -> list[Sentence]:
