@@ -66,6 +66,7 @@ class Settings:
     development_windows: int = 400
     test_windows: int = 600
     tagging_steps: int = 200
+    jit_compile: bool = True
     seed: int = 0
 
 
@@ -82,6 +83,7 @@ SMOKE: dict[str, Any] = {
     "development_windows": 50,
     "test_windows": 100,
     "tagging_steps": 80,
+    "jit_compile": False,
 }
 
 
@@ -99,7 +101,7 @@ def run(settings: Settings, folder: Path, *, progress: Any) -> dict[str, Any]:
     )
     corpus = encode_corpus(texts, units)
     progress.note(f"{corpus.num_articles} modules, {corpus.num_units:,} tokens to learn from")
-    progress.stage("learn graphs (about 20 s to compile the first step)")
+    progress.stage("learn graphs (the first step is compiled for about 20 s)")
     predictor, loss = learn(settings, corpus, units.vocabulary_size, progress)
 
     progress.stage("tag names with their statement")
@@ -181,7 +183,7 @@ def learn(
     objective.adapt(counts)
     model.compile(
         optimizer=pretraining.optimizer(settings.learning_rate, steps=settings.steps),
-        jit_compile=True,
+        jit_compile=settings.jit_compile,
     )
     rounds = min(20, settings.steps)
     steps = settings.steps // rounds
