@@ -215,7 +215,7 @@ def in_a_fresh_process(folders: Sequence[Path]) -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
         check=False,
     )
     assert result.returncode == 0, result.stderr[-3000:]
