@@ -255,9 +255,16 @@ class ContextObjective(keras.layers.Layer):
         following = tf.roll(units, -sign, axis=1)
         edge = tf.range(shape[1]) == (shape[1] - 1 if sign > 0 else 0)
         usable = (units > 0) & (following > 0) & ~edge
-        draws = tf.random.stateless_uniform(shape, self.seed_generator.next())
+        draws = tf.random.stateless_uniform(shape, self._next_seed())
         order = tf.argsort(draws + tf.where(usable, 0.0, 1.0), axis=1)
         return order[:, : self.num_positions]
+
+    def _next_seed(self) -> tf.Tensor:
+        """The next seed, another one on each replica: equal draws would be wasted ones."""
+        seed = tf.cast(self.seed_generator.next(), tf.int32)
+        context = tf.distribute.get_replica_context()
+        replica = 0 if context is None else context.replica_id_in_sync_group
+        return seed + tf.stack([0, tf.cast(replica, tf.int32)])
 
     def _classify(
         self,
@@ -276,10 +283,8 @@ class ContextObjective(keras.layers.Layer):
             sampled = tf.constant(0.0)
             if self.num_negatives:
                 distribution = candidates.sampling_distribution(probabilities)
-                seed = self.seed_generator.next()
-                chosen = tf.concat(
-                    [chosen, candidates.sample(distribution, self.num_negatives, seed)], axis=0
-                )
+                negatives = candidates.sample(distribution, self.num_negatives, self._next_seed())
+                chosen = tf.concat([chosen, negatives], axis=0)
                 sampled = float(self.num_negatives) * replicas_in_sync()
             chosen = candidates.gather_replicas(chosen)
         else:

@@ -112,6 +112,12 @@ def main(path: str) -> None:
             "one": train(case, glomo_tf.distribution.strategy("none")),
             "two": train(case, strategy),
         }
+    with strategy.scope():
+        objective = glomo_tf.ContrastiveContext(seed=0)
+    seeds = strategy.run(tf.function(objective._next_seed))
+    results["seeds"] = [
+        seed.numpy().tolist() for seed in strategy.experimental_local_results(seeds)
+    ]
     # A last batch of one example leaves a replica without any.
     with strategy.scope():
         model = make(CASES["contrastive"])

@@ -71,6 +71,11 @@ class Two(tf.distribute.Strategy):
     num_replicas_in_sync = 2
 
 
+def test_replicas_draw_negatives_of_their_own(results: dict[str, Any]) -> None:
+    first, second = results["seeds"]
+    assert first != second
+
+
 def test_report_5_batch_size_that_does_not_divide() -> None:
     distribution.check_batch(4, Two())
     with pytest.raises(UserError, match=r"multiple of the 2 replicas. Received: batch size 3"):
