@@ -53,7 +53,8 @@ class LayerWithGraphs(keras.layers.Layer):
         if not self.layer.built:
             self.layer.build(inputs_shape)
         features_shape = self.layer.compute_output_shape(inputs_shape)
-        self.graph_features.build(features_shape, tuple(features_shape)[:2])
+        if not self.graph_features.built:  # when loaded, it comes built
+            self.graph_features.build(features_shape, tuple(features_shape)[:2])
         self.built = True
 
     def call(self, inputs: tf.Tensor, units: tf.Tensor | None = None) -> tf.Tensor:

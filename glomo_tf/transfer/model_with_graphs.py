@@ -6,6 +6,7 @@ import difflib
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 from glomo_tf.transfer.graph_features import GraphFeatures
 from glomo_tf.transfer.layer_with_graphs import LayerWithGraphs
@@ -73,16 +74,20 @@ class ModelWithGraphs(keras.Model):
                     f"Expected the input to be a dict with an entry {self.units!r} (the units). "
                     f"Received: {found}."
                 )
-            self._wrapped.with_units(inputs[self.units])
+            # Keras builds a loaded model on placeholders that are floats.
+            self._wrapped.with_units(tf.cast(inputs[self.units], tf.int32))
         try:
             return self.model(inputs, training=training)
         finally:
             self._wrapped.with_units(None)
 
     def get_config(self) -> dict[str, Any]:
+        model = dict(keras.saving.serialize_keras_object(self.model))
+        # It must come back unbuilt, as it was given; this model builds it on loading.
+        model.pop("build_config", None)
         return {
             **super().get_config(),
-            "model": keras.saving.serialize_keras_object(self.model),
+            "model": model,
             "graph_features": keras.saving.serialize_keras_object(self.graph_features),
             "after": self.after,
             "units": self.units,

@@ -181,26 +181,30 @@ def test_subclassed_model_with_units_beside_the_features(predictor) -> None:
 
 
 def test_saved_models_load_in_a_fresh_process(predictor, tmp_path: pathlib.Path) -> None:
-    for kind in (functional, sequential, Tagger):
-        model = transfer.attach(kind(), predictor, fusion="concat")
+    values = np.random.default_rng(0).normal(size=(2, 4, 3)).astype("float32")
+    beside = {"vectors": values, "units": UNITS}
+    kinds = {"functional": functional(), "sequential": sequential(), "subclassed": Tagger()}
+    for name, base in {**kinds, "beside": Tagger(from_dict=True)}.items():
+        inputs, units = (beside, "units") if name == "beside" else (UNITS, None)
+        model = transfer.attach(base, predictor, fusion="concat", units=units)
         model.compile("adam", "mse")
-        model.fit(UNITS, np.zeros(model(UNITS).shape, "float32"), verbose=0)
-        path = tmp_path / f"{kind.__name__}.keras"
-        model.save(path)
+        model.fit(inputs, np.zeros(model(inputs).shape, "float32"), verbose=0)
+        model.save(tmp_path / f"{name}.keras")
         trained = len(model.trainable_weights)
-        np.savez(path.with_suffix(".npz"), result=model(UNITS), trained=trained)
+        np.savez(tmp_path / f"{name}.npz", result=model(inputs), trained=trained, **beside)
     code = f"""
 import pathlib, sys
 {SUBCLASSED}
 import numpy as np, glomo_tf
 paths = list(pathlib.Path(sys.argv[1]).glob("*.keras"))
-assert len(paths) == 3
+assert len(paths) == 4
 for path in paths:
     model = keras.models.load_model(path)
-    expected = np.load(path.with_suffix(".npz"))
-    result = model(np.array({UNITS.tolist()}, "int32"))
-    np.testing.assert_allclose(result, expected["result"], atol=1e-6)
-    assert len(model.trainable_weights) == expected["trained"]
+    kept = dict(np.load(path.with_suffix(".npz")))
+    both = dict(vectors=kept["vectors"], units=kept["units"])
+    result = model(both if path.stem == "beside" else kept["units"])
+    np.testing.assert_allclose(result, kept["result"], atol=1e-6)
+    assert len(model.trainable_weights) == kept["trained"]
 """
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
 
