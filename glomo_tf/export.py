@@ -160,7 +160,8 @@ def _check(
 def _write(predictor: GraphPredictor, units: TextUnits, path: Path, max_length: int | None) -> None:
     predictor(tf.ones([1, 1], tf.int32))  # builds it, should it be new
     archive = keras.export.ExportArchive()
-    archive.track(predictor)
+    # The variables are found through the endpoints; tracking the predictor as well would store
+    # every one of them twice.
     archive.track(units)  # with its lookup table
     for name, (function, signature) in _endpoints(predictor, units, max_length).items():
         archive.add_endpoint(name, function, input_signature=signature)

@@ -274,3 +274,14 @@ def test_folder_that_cannot_be_made(tmp_path, predictor, units, quick):
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="choose another folder"):
         exporting.export(predictor, units, tmp_path / "file" / "docs", warm_up=False)
+
+
+def test_every_variable_is_stored_once(exported):
+    stored = [
+        tf.train.load_variable(str(exported.path / "variables" / "variables"), name)
+        for name, _ in tf.train.list_variables(str(exported.path / "variables" / "variables"))
+        if name.endswith("VARIABLE_VALUE")
+    ]
+    contents = [array.tobytes() for array in stored if np.size(array) > 64]
+    assert contents
+    assert len(set(contents)) == len(contents)
