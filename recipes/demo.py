@@ -75,6 +75,8 @@ SMOKE: dict[str, Any] = {
     "vocabulary_size": 500,
     "steps": 40,
     "width": 32,
+    "num_layers": 1,
+    "num_heads": 2,
     "head_dim": 16,
     "candidates": 128,
     "conditions": ("none", "local", "learned"),
@@ -127,8 +129,7 @@ def run(settings: Settings, folder: Path, *, progress: Any) -> dict[str, Any]:
     lines = table({"conditions": conditions})
 
     progress.stage("export, load again, draw")
-    predictor.save_to_preset(folder / "preset")
-    units.save(folder / "preset" / presets.VOCABULARY)
+    predictor.save_to_preset(folder / "preset", units)
     model = export(predictor, units, folder / "saved_model")
     pictures = draw(model, " ".join(parts["test"][0][0]), folder, progress)
     files.write_text(folder / "table.txt", lines + "\n")
@@ -171,14 +172,10 @@ def learn(
         head_dim=settings.head_dim,
         cnn_depth=settings.cnn_depth,
         normalization="layer",
-        initial_threshold=-1.0,
     )
     objective = ContrastiveContext(num_positions=20, output_table="own", seed=settings.seed)
     model = GLoMo(predictor, FeaturePredictor(), objective)
     model.build((settings.batch_size, settings.length))
-    # Much smaller embeddings make first graphs that are empty, and some stay so.
-    rng = np.random.default_rng(settings.seed)
-    predictor.set_embeddings(rng.normal(size=(vocabulary_size, settings.width)).astype("float32"))
     counts = corpus.counts(vocabulary_size)
     objective.adapt(counts)
     model.compile(
