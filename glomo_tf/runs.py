@@ -254,7 +254,9 @@ def empty_folder(
 def environment(*, seed: int | None = None, command: Sequence[str] | None = None) -> dict[str, Any]:
     """Versions, machine, seed and command of this process; nothing is imported for it."""
     if command is None:
-        command = [Path(sys.argv[0]).name, *sys.argv[1:]]
+        program = Path(sys.argv[0]).name
+        # `python -m glomo_tf` is the same command.
+        command = ["glomo" if program == "__main__.py" else program, *sys.argv[1:]]
     versions: dict[str, str | None] = {}
     for name in PACKAGES:
         try:

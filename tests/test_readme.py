@@ -47,7 +47,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (where / "articles" / f"{name}.txt").write_text(text, "utf-8")
     for split in ("train", "validation", "test"):
         rows = [
-            {"sentence": " ".join(rng.choice(words, 8)), "label": index % 2} for index in range(500)
+            {"text": " ".join(rng.choice(words, 8)), "label": index % 2} for index in range(500)
         ]
         lines = "\n".join(json.dumps(row) for row in rows)
         (where / f"{split}.jsonl").write_text(lines, "utf-8")
