@@ -128,6 +128,9 @@ def import_tensorflow() -> None:
     """
     if "tensorflow" in sys.modules:
         return
+    # On a machine without a GPU TensorFlow reports that as an error; whoever looks for a GPU sets
+    # the level, or asks `glomo doctor`.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     sys.stderr.flush()
     kept = os.dup(2)
     with tempfile.TemporaryFile("w+", errors="replace") as caught:
