@@ -11,14 +11,14 @@ The text is the source of Python's standard library, so nothing has to be there 
 
     glomo demo
 
-Cost: about 180 s of one core, so 2 to 3 minutes on two that are free. Expect (5 seeds, accuracy
-on test modules, one pre-training run): none 44.9, uniform 56.3, random 66.9, local 66.2, learned
-81.2 %; learned minus local +15.0 ± 1.5 points.
+Cost: about 190 s of processor time. Expect (5 seeds, accuracy on test modules, one pre-training
+run): none 44.9, uniform 56.3, random 66.9, local 66.2, learned 81.2 %; learned minus local
++15.0 ± 1.5 points.
 
-Tried on development data, where learned graphs were no better than the ±1 window: the role of a
-name in the syntax tree (93 % with the window, 57 % learned: its neighbours tell), words of the
-reference that are marked as code, punctuation of docstrings; and this task in windows of 64 tokens
-(69 and 67 %), where graphs need longer to find what is near.
+Tried on development data, in short trials where learned graphs were no better than the ±1 window:
+the role of a name in the syntax tree (93 % with the window, 57 % learned: its neighbours tell),
+words of the reference that are marked as code, punctuation of docstrings (every condition finds
+the commonest label only), and this task in windows of 64 tokens (69 and 66 %).
 """
 
 from __future__ import annotations
