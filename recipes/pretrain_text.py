@@ -103,7 +103,10 @@ def run(settings: Settings, folder: Path, *, progress: Any) -> dict[str, Any]:
     distribution.check_batch(settings.batch_size, strategy)
     text_units = _vocabulary(settings, folder, progress)
     corpus = _corpus(settings, folder, text_units, progress)
-    training, validation = corpus.split(settings.validation_share, seed=settings.seed)
+    # A small corpus has to give up more than its share, or validation would not fill one batch.
+    one_batch = 2 * settings.batch_size * settings.length[-1]
+    share = max(settings.validation_share, min(one_batch / corpus.num_units, 0.5))
+    training, validation = corpus.split(share, seed=settings.seed)
     with strategy.scope():
         model = make_model(settings, text_units)
     checkpoint = Checkpoint(folder / "checkpoints")

@@ -129,6 +129,18 @@ def test_damaged_checkpoint_is_passed_over(whole, settings):
     assert "000003" in notes[0]
 
 
+def test_small_corpus_gives_validation_a_batch(whole, settings):
+    # 12 articles of 120 words: a share of 0.2 is 3 articles, two batches of 4 windows of 16 units
+    # need 128 units, so the share stays; with batches of 16 windows it grows to 512 of 1,440 units.
+    folder, _ = whole
+    rows = [json.loads(x) for x in (folder / "curve.jsonl").read_text("utf-8").splitlines()]
+    assert rows[-1]["val_units"] <= 2 * 4 * 16
+    large = dataclasses.replace(settings, batch_size=16, steps=4)
+    with Run(folder.parent / "large", large) as run:
+        result = pretrain_text.run(large, run.folder, progress=Silent())
+    assert result["val_units"] > 0
+
+
 def test_too_few_steps_are_refused(settings, tmp_path):
     few = dataclasses.replace(settings, steps=3)
     with pytest.raises(UserError, match="at least one round of 4 steps"), Run(tmp_path, few) as run:
