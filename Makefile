@@ -13,7 +13,7 @@ DEMO ?= glomo-demo
 # Test processes side by side; TensorFlow spends most of a small test in one thread.
 JOBS ?= 2
 
-export TF_CPP_MIN_LOG_LEVEL ?= 2
+export TF_CPP_MIN_LOG_LEVEL ?= 3
 
 .PHONY: help demo environment test pytest lint format lock clean
 

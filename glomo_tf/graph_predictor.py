@@ -12,6 +12,7 @@ import tensorflow as tf
 from glomo_tf import affinity, presets
 from glomo_tf.data.text_units import TextUnits
 from glomo_tf.layers import AffinityLayer, CausalConvolution, LockedDropout
+from glomo_tf.layers._checks import check_positive
 from glomo_tf.sparsity import check_sparsity
 
 DIRECTIONS: dict[str, tuple[int, ...]] = {"both": (1, -1), "forward": (1,), "backward": (-1,)}
@@ -102,6 +103,14 @@ class GraphPredictor(keras.Model):
                 "Expected `vocabulary_size` to be at least 2 (padding and one unit). "
                 f"Received: {vocabulary_size!r}."
             )
+        check_positive(
+            width=width,
+            num_layers=num_layers,
+            num_heads=num_heads,
+            head_dim=head_dim,
+            cnn_depth=cnn_depth,
+            kernel_size=kernel_size,
+        )
         if direction not in DIRECTIONS:
             raise ValueError(
                 f"Expected `direction` to be one of {', '.join(DIRECTIONS)}. "

@@ -143,8 +143,8 @@ class Run:
             self.log(ended=f"{type(error).__name__}: {error}".rstrip(": "))
 
     def _only_begun(self) -> bool:
-        begun = {"settings.json", "environment.json"}
-        return {entry.name for entry in self.folder.iterdir()} <= begun
+        """Whether no figure was written yet: what else is there costs little to make again."""
+        return not (self.folder / "metrics.jsonl").exists()
 
     def log(self, **figures: Any) -> None:
         """Append one line to `metrics.jsonl`.

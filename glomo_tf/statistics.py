@@ -152,6 +152,8 @@ def verdict(difference: Interval, first: str, second: str) -> str:
     """
     if math.isinf(difference.half_width):
         return f"{first} against {second}: one seed, no interval"
+    if difference.count < 3:
+        return f"{first} against {second}: too few seeds to tell"
     if difference.within_noise:
         return f"{first} and {second} within noise"
     return f"{first} {'better' if difference.mean > 0 else 'worse'} than {second}"

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from glomo_tf import distribution, files, presets, pretraining
@@ -89,12 +90,14 @@ SMOKE: dict[str, Any] = {
 
 MAY_CHANGE = ("strategy",)
 
+_PARTS = 10  # of a corpus that is one article
+
 
 def run(settings: Settings, folder: Path, *, progress: Any) -> dict[str, Any]:
     """Trains, saves the preset and returns the figures of the last round."""
     keras.utils.set_random_seed(settings.seed)
     rounds = settings.steps // settings.round_steps
-    if not rounds:
+    if rounds < 1:
         raise UserError(
             f"Expected `steps` to hold at least one round of {settings.round_steps} steps. "
             f"Received: steps={settings.steps}."
@@ -210,6 +213,9 @@ def _corpus(
     progress.stage("encode")
     documents = sources.documents(settings.source, field=settings.field)
     corpus = encode_corpus(documents, text_units, cache_dir=folder / "corpus")
+    if corpus.num_articles == 1:  # one long file: parts of it are held out for validation
+        bounds = np.linspace(0, corpus.num_units, _PARTS + 1).astype("int64")
+        corpus = EncodedCorpus(corpus.units, bounds)
     progress.note(f"{corpus.num_articles:,} articles, {corpus.num_units:,} units")
     return corpus
 

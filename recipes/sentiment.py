@@ -210,7 +210,8 @@ def _load(settings: Settings, dataset: str) -> dict[str, list[sources.Example]]:
     spec, field = getattr(settings, dataset), "sentence" if dataset == "sst2" else "text"
     if not spec.startswith("tfds:"):
         field = "text"
-    train = _some(sources.labelled(spec, "train", field, "label"), None)
+    labelled = sources.labelled(spec, "train", field, "label")
+    train = _some(labelled, None)
     size = settings.development_examples
     test: list[sources.Example]
     development: list[sources.Example]
@@ -228,7 +229,8 @@ def _load(settings: Settings, dataset: str) -> dict[str, list[sources.Example]]:
     if wanted < most:
         raise UserError(
             f"Expected at least {most} examples of {dataset} to train on. "
-            f"Received: {wanted}. Ask for fewer labels or a larger pool_examples."
+            f"Received: {wanted} (train: {labelled.report}; {size} of them may go to choosing the "
+            "step). Give more labelled texts, or ask for fewer labels."
         )
     return {
         "train": train[:wanted],

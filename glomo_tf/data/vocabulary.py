@@ -247,8 +247,8 @@ def choose(
         )
     if len(counts) < 2:
         raise UserError(
-            f"Expected a corpus of at least two different words. Received: only {min(counts)!r}. "
-            "Give more text."
+            "Expected a corpus of at least two different words. "
+            f"Received: only {min(counts)[:40]!r}. Give more text."
         )
     allowed = None if keep is None else {unicodedata.normalize("NFC", word) for word in keep}
     chosen = [

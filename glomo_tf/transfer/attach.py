@@ -166,7 +166,15 @@ def _check_name(model: Any, after: str) -> None:
 
 
 def _copy(layer: Any) -> Any:
-    return layer.__class__.from_config(layer.get_config())
+    """A new layer that is not built: behind the graphs its input may be wider than before."""
+    return layer.__class__.from_config(_unbuilt(layer.get_config()))
+
+
+def _unbuilt(config: Any) -> Any:
+    """A config without the shapes that the layers within it (of a wrapper, say) were built for."""
+    if isinstance(config, dict):
+        return {key: _unbuilt(value) for key, value in config.items() if key != "build_config"}
+    return [_unbuilt(value) for value in config] if isinstance(config, list) else config
 
 
 def _keep_weights(old: Any, new: Any) -> None:

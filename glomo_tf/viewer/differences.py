@@ -72,6 +72,7 @@ def draw_png(
         axes.set_title(title, fontsize=9, color=INK)
         axes.spines[["top", "right", "left"]].set_visible(False)
         axes.tick_params(axis="y", length=0)
+        axes.tick_params(axis="x", labelbottom=True)
         axes.grid(axis="x", alpha=0.25)
     grid[0][0].invert_yaxis()
     unit = "points of " if scale == 100 else ""

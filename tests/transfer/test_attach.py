@@ -245,3 +245,17 @@ def test_built_subclassed_model(predictor) -> None:
 def test_not_a_model(predictor) -> None:
     with pytest.raises(TypeError, match="Received: Dense"):
         transfer.attach(keras.layers.Dense(2), predictor)
+
+
+@pytest.mark.parametrize("kind", ["bidirectional", "time distributed"])
+def test_wrappers_behind_the_graphs_are_built_for_wider_features(kind, predictor):
+    units = keras.Input((None,), dtype="int32")
+    embedded = keras.layers.Embedding(9, 6, name="emb")(units)
+    layer = {
+        "bidirectional": keras.layers.Bidirectional(keras.layers.LSTM(3, return_sequences=True)),
+        "time distributed": keras.layers.TimeDistributed(keras.layers.Dense(3)),
+    }[kind]
+    model = keras.Model(units, layer(embedded))
+    attached = transfer.attach(model, predictor, after="emb")
+    expected = model.predict(UNITS, verbose=0).shape
+    assert attached.predict(UNITS, verbose=0).shape == expected
