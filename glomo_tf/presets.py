@@ -129,7 +129,7 @@ def load(name_or_folder: str | Path) -> tuple[GraphPredictor, TextUnits]:
     folder = folder_of(name_or_folder)
     predictor = load_predictor(folder)
     text_units = TextUnits.load(folder / VOCABULARY)
-    check_vocabulary(predictor, text_units)
+    check_vocabulary(predictor, text_units, f" in {folder}")
     kept = describe(folder).get("vocabulary_fingerprint", text_units.fingerprint)
     if kept != text_units.fingerprint:
         raise UserError(
@@ -139,7 +139,7 @@ def load(name_or_folder: str | Path) -> tuple[GraphPredictor, TextUnits]:
     return predictor, text_units
 
 
-def check_vocabulary(predictor: GraphPredictor, text_units: TextUnits) -> None:
+def check_vocabulary(predictor: GraphPredictor, text_units: TextUnits, where: str = "") -> None:
     """Refuses a vocabulary of another size than the predictor's.
 
     Raises:
@@ -147,7 +147,8 @@ def check_vocabulary(predictor: GraphPredictor, text_units: TextUnits) -> None:
     """
     if predictor.vocabulary_size != text_units.vocabulary_size:
         raise UserError(
-            f"Expected a vocabulary of {predictor.vocabulary_size} units, as the predictor has. "
+            f"Expected a vocabulary of {predictor.vocabulary_size} units, as the predictor{where} "
+            "has. "
             f"Received: {text_units.vocabulary_size} units. Use the vocabulary it was trained on."
         )
 
