@@ -105,21 +105,21 @@ def test_no_module_serves_two_purposes() -> None:
 
 def test_the_table_says_when_a_difference_is_noise() -> None:
     group = {"task": "t"}
-    values = {"none": (0.5, 0.6), "local": (0.7, 0.9), "learned": (0.8, 0.9)}
+    values = {"none": (0.5, 0.6, 0.7), "local": (0.7, 0.9, 0.8), "learned": (0.8, 0.9, 1.0)}
     conditions = [
         {
             "name": name, "group": group, "seed": seed, "metrics": {"accuracy": value},
             "parameters": 1, "seconds": 1.0,
         }
-        for name, both in values.items()
-        for seed, value in enumerate(both)
+        for name, all_seeds in values.items()
+        for seed, value in enumerate(all_seeds)
     ]  # fmt: skip
-    # Differences 0.3, 0.3 and 0.1, 0.0: the latter 0.05 with s = 0.0707, t(1) = 12.706.
+    # Differences 0.3 three times, and 0.1, 0, 0.2: s = 0.1, t(2) = 4.303, 0.1 · 4.303 / √3.
     lines = demo.table({"conditions": conditions}).splitlines()
     assert [" ".join(line.split()) for line in lines[1:]] == [
-        "none 55.0 ± 63.5 +30.0 ± 0.0 learned better than none",
-        "local 80.0 ± 127.1 +5.0 ± 63.5 learned and local within noise",
-        "learned 85.0 ± 63.5",
+        "none 60.0 ± 24.8 +30.0 ± 0.0 learned better than none",
+        "local 80.0 ± 24.8 +10.0 ± 24.8 learned and local within noise",
+        "learned 90.0 ± 24.8",
     ]
 
 

@@ -81,3 +81,8 @@ def test_bad_arguments() -> None:
         t_quantile(1.0, 3)
     with pytest.raises(ValueError, match="whole number of `degrees_of_freedom`"):
         t_quantile(0.9, 0)
+
+
+def test_two_seeds_give_no_verdict() -> None:
+    assert verdict(Interval(1.0, 0.0, 2), "a", "b") == "a against b: too few seeds to tell"
+    assert verdict(Interval(1.0, 0.0, 3), "a", "b") == "a better than b"

@@ -14,12 +14,13 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-warnings.simplefilter("error")
-cpu = tf.config.list_physical_devices("CPU")[0]
-tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+if __name__ == "__main__":  # the tests import the cases, in a process that has its devices
+    warnings.simplefilter("error")
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
 
-import glomo_tf  # noqa: E402 - the devices come first
-from glomo_tf.optimizers import LazyAdamW  # noqa: E402
+import glomo_tf
+from glomo_tf.optimizers import LazyAdamW
 
 V, STEPS = 20, 3
 
