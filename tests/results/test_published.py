@@ -34,3 +34,14 @@ def test_readme_shows_the_table_of_the_demo():
     readme = (ROOT / "README.md").read_text("utf-8")
     table = demo.table(results.read(ROOT / "docs" / "results" / "demo.json"))
     assert table in readme
+
+
+def test_readme_quotes_rows_of_the_sentiment_table():
+    readme = (ROOT / "README.md").read_text("utf-8")
+    section = readme.split("### 2.")[1].split("### 3.")[0]
+    table = (ROOT / "docs" / "results" / "sentiment.md").read_text("utf-8")
+    rows = [line for line in section.splitlines() if line.startswith("| ")]
+    assert len(rows) >= 5
+    imdb = table.split("## accuracy: dataset imdb, encoder pooling")[1].split("\n## ")[0]
+    for row in rows:
+        assert row in imdb, row
