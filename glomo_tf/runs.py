@@ -132,7 +132,7 @@ class Run:
     ) -> None:
         if error is None:
             return
-        if isinstance(error, UserError) and not self.resumed and self._only_begun():
+        if isinstance(error, ValueError) and not self.resumed and self._only_begun():
             # A wrong setting that the recipe found must not cost an empty run and a new name.
             with suppress(OSError):
                 _remove(self.folder)

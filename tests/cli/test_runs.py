@@ -163,3 +163,21 @@ def test_a_disk_that_fills_up_while_figures_are_kept(tmp_path: Path) -> None:
         (tmp_path / "metrics.jsonl").symlink_to("/dev/full")
         with pytest.raises(UserError, match="No space left on device"):
             run.log(step=1)
+
+
+@pytest.mark.parametrize("error", [UserError, ValueError])
+def test_wrong_setting_leaves_no_folder_though_text_was_read(tmp_path: Path, error: type) -> None:
+    folder = tmp_path / "run"
+    with pytest.raises(error, match="width"), Run(folder, Settings()) as run:
+        (run.folder / "corpus").mkdir()
+        (run.folder / "corpus" / "units.npy").write_bytes(b"x")
+        raise error("Expected `width` above 0. Received: 0.")
+    assert not folder.exists()
+
+
+def test_figures_are_kept_when_a_run_fails(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    with pytest.raises(UserError), Run(folder, Settings()) as run:
+        run.log(loss=1.0)
+        raise UserError("Expected space. Received: none.")
+    assert '"loss"' in (folder / "metrics.jsonl").read_text("utf-8")
