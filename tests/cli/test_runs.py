@@ -165,19 +165,26 @@ def test_a_disk_that_fills_up_while_figures_are_kept(tmp_path: Path) -> None:
             run.log(step=1)
 
 
-@pytest.mark.parametrize("error", [UserError, ValueError])
-def test_wrong_setting_leaves_no_folder_though_text_was_read(tmp_path: Path, error: type) -> None:
-    folder = tmp_path / "run"
-    with pytest.raises(error, match="width"), Run(folder, Settings()) as run:
+def failing(folder: Path, error: Exception, **figures: float) -> None:
+    """A run that has read its text, has written some figures, and fails."""
+    with Run(folder, Settings()) as run:
         (run.folder / "corpus").mkdir()
         (run.folder / "corpus" / "units.npy").write_bytes(b"x")
-        raise error("Expected `width` above 0. Received: 0.")
+        if figures:
+            run.log(**figures)
+        raise error
+
+
+@pytest.mark.parametrize("kind", [UserError, ValueError])
+def test_wrong_setting_leaves_no_folder_though_text_was_read(tmp_path: Path, kind: type) -> None:
+    folder = tmp_path / "run"
+    with pytest.raises(kind, match="width"):
+        failing(folder, kind("Expected `width` above 0. Received: 0."))
     assert not folder.exists()
 
 
 def test_figures_are_kept_when_a_run_fails(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    with pytest.raises(UserError), Run(folder, Settings()) as run:
-        run.log(loss=1.0)
-        raise UserError("Expected space. Received: none.")
+    with pytest.raises(UserError, match="space"):
+        failing(folder, UserError("Expected space. Received: none."), loss=1.0)
     assert '"loss"' in (folder / "metrics.jsonl").read_text("utf-8")
