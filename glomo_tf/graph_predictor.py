@@ -139,7 +139,8 @@ class GraphPredictor(keras.Model):
         policy = self.dtype_policy
         embedding_width = self.embedding_width or self.width
         # Predictions are inner products with these rows in tied objectives. Their spread at the
-        # start grows with stddev² · √width: this holds it where small models learn fastest.
+        # start grows with stddev² · √width; this makes it the same for every width. It is wide:
+        # a tied loss starts above log V and first falls to it.
         spread = (32 / embedding_width) ** 0.25
         self.embedding = keras.layers.Embedding(
             self.vocabulary_size,
